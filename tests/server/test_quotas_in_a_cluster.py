@@ -60,4 +60,4 @@ async def test_quotas_outlive_their_controller_and_end_when_they_are_removed() -
     # A wait of ninety seconds ends with its quota.
     assert int((await cluster.produce(leader, "t", 0, b"x" * 100_000)).error_code) == 0
     assert asyncio.get_running_loop().time() - began < 5.0
-    assert cluster.brokers[leader].parts.throttling is None
+    assert cluster.brokers[leader].parts.fetch.throttling is None

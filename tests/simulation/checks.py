@@ -103,7 +103,7 @@ class Checker:
         self._workload.raise_failure()
         for start, (broker_id, broker) in enumerate(self._cluster.ever_started):
             if self._cluster.brokers.get(broker_id) is broker:
-                wrong = wrong_changes(broker.parts)
+                wrong = wrong_changes(broker.parts.fetch)
                 self._require(
                     not wrong, "sessions", f"broker {broker_id} overlooks what followers ask for: {wrong}"
                 )

@@ -71,7 +71,7 @@ async def ask(world: GroupWorld, api: ApiKey, version: int, **fields: Any) -> An
         settings=world.settings,
         authorizer=None,
         zookeeper_groups=None,
-        long_work=None,
+        optional_long_work=None,
     )
     return await ask_handler(broker, api, version, **fields)
 

@@ -49,6 +49,6 @@ class LoneController:
             settings=self.settings,
             authorizer=None,
             mutations=None,
-            long_work=None,
+            optional_long_work=None,
         )
         return await ask_handler(broker, api, version, listener_name=listener_name, **fields)

@@ -141,7 +141,7 @@ class ReplicaChaos:
                 self._look_at(node)
 
     def _look_at(self, node: ReplicaNode) -> None:
-        wrong = wrong_changes(node.parts)
+        wrong = wrong_changes(node.parts.fetch)
         self._require(not wrong, f"broker {node.id} overlooks what followers ask for: {wrong}")
         partition = node.partition()
         values = node.values()

@@ -18,7 +18,7 @@ import inspect
 import random
 import uuid
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, Final
 
 from odradek.broker.replication.blocking import BlockingWork
 from odradek.broker.replication.broker_transport import BrokerRequest, Response
@@ -30,10 +30,11 @@ from odradek.broker.replication.housekeeping import Housekeeping
 from odradek.broker.replication.in_sync import InSyncSets, Proposal
 from odradek.broker.replication.partition import Partition
 from odradek.broker.replication.purgatory import Purgatory
-from odradek.broker.requests.context import BrokerParts
+from odradek.broker.requests.context import RequestParts
 from odradek.broker.requests.counters import RequestCounters
 from odradek.broker.requests.dispatch import Dispatcher
 from odradek.broker.requests.fetch.sessions import FetchSessionCache
+from odradek.broker.requests.parts import FetchParts, PartitionParts, ProduceParts
 from odradek.foundation.errors import RequestError
 from odradek.foundation.settings import Settings
 from odradek.metadata.controller import leader_election, reassignment_steps
@@ -75,6 +76,37 @@ def follower_states(partition: Partition) -> FollowerStates:
     return followers
 
 
+class _ReplicaParts:
+    def __init__(
+        self,
+        *,
+        partitions: HostedPartitions,
+        log_manager: LogManager,
+        settings: Settings,
+        clock: LoopClock,
+        images: ImageHolder,
+        purgatory: Purgatory,
+        rng: random.Random,
+        blocking: BlockingWork,
+    ) -> None:
+        counters = RequestCounters()
+        self.shared: Final = RequestParts(images=images, counters=counters, optional_long_work=blocking)
+        self.produce: Final = ProduceParts(self.shared, partitions=partitions, coordinators=_NOTHING)
+        self.fetch: Final = FetchParts(
+            self.shared,
+            partitions=partitions,
+            settings=settings,
+            clock=clock,
+            purgatory=purgatory,
+            fetch_sessions=FetchSessionCache(
+                slots=100, now=clock.monotonic_seconds, random_id=lambda: rng.randint(1, 2**31 - 1)
+            ),
+        )
+        self.partitions: Final = PartitionParts(
+            self.shared, partitions=partitions, log_manager=log_manager, blocking=blocking
+        )
+
+
 class ReplicaNode:
     """One broker's life, from a start to a stop or a crash."""
 
@@ -109,25 +141,14 @@ class ReplicaNode:
             current_settings=lambda: self.settings,
         )
         self.purgatory = Purgatory(waiting_max=1000)
-        self.parts = BrokerParts(
-            broker_id=broker_id,
+        self.parts = _ReplicaParts(
+            partitions=self.partitions,
+            log_manager=self.log_manager,
             settings=self.settings,
             clock=self.clock,
             images=self.images,
-            controller=_NOTHING,
-            active_controller=_NOTHING,
-            partitions=self.partitions,
-            log_manager=self.log_manager,
-            producer_ids=_NOTHING,
-            coordinators=_NOTHING,
-            leadership=lambda: _NOTHING,
             purgatory=self.purgatory,
-            fetch_sessions=FetchSessionCache(
-                slots=100,
-                now=self.clock.monotonic_seconds,
-                random_id=lambda: cluster.rng.randint(1, 2**31 - 1),
-            ),
-            counters=RequestCounters(),
+            rng=cluster.rng,
             blocking=self.blocking,
         )
         self.dispatcher = Dispatcher(self.parts)

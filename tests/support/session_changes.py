@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from odradek.broker.replication.purgatory import WaitingFetch
-from odradek.broker.requests.context import BrokerParts
 from odradek.broker.requests.fetch.reading import FetchTarget
 from odradek.broker.requests.fetch.session_changes import SessionChanges, _UnchangedTarget
 from odradek.broker.requests.fetch.sessions import FetchSession
+from odradek.broker.requests.parts import FetchParts
 
 
-def wrong_changes(parts: BrokerParts) -> str:
+def wrong_changes(parts: FetchParts) -> str:
     """What does not hold of a leader's sessions; empty if all does."""
     listening: set[_UnchangedTarget] = set()
     for session in parts.fetch_sessions:

@@ -8,7 +8,7 @@ from typing import Final
 
 from tests.support.files_entered import traced_node
 
-FILES_MAX: Final = {"Produce": 13, "Produce, idempotent": 14, "Fetch": 14, "JoinGroup": 43, "SyncGroup": 41}
+FILES_MAX: Final = {"Produce": 13, "Produce, idempotent": 14, "Fetch": 14, "JoinGroup": 44, "SyncGroup": 42}
 
 
 def test_a_request_enters_few_files(tmp_path: Path) -> None:

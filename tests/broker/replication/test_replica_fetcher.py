@@ -175,7 +175,7 @@ async def test_a_session_that_the_leader_forgot_is_reopened() -> None:
     meddler = Meddler(cluster)
     await asyncio.sleep(2)
     assert all(not message.topics for message in meddler.fetches), "nothing new to say"
-    sessions = cluster.nodes[1].parts.fetch_sessions
+    sessions = cluster.nodes[1].parts.fetch.fetch_sessions
     (session_id,) = {message.session_id for message in meddler.fetches}
     meddler.fetches.clear()
     sessions.remove(session_id)

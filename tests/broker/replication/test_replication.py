@@ -36,7 +36,7 @@ async def test_many_partitions_share_one_request_and_its_session() -> None:
     assert before < 5, "the partitions came together"
     await asyncio.gather(*(cluster.produce(1, b"v", index=index) for index in range(40)))
     assert fetcher.requests - before < 5
-    assert len(cluster.nodes[1].parts.fetch_sessions) == 1
+    assert len(cluster.nodes[1].parts.fetch.fetch_sessions) == 1
     before = fetcher.requests
     await asyncio.sleep(10)
     assert fetcher.requests - before <= 21, "an idle follower asks twice a second"

@@ -43,7 +43,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 
 def _changes(node: ReplicaNode) -> list[SessionChanges]:
-    return [session.changes for session in node.parts.fetch_sessions if session.changes is not None]
+    return [session.changes for session in node.parts.fetch.fetch_sessions if session.changes is not None]
 
 
 async def test_a_lone_record_costs_by_its_partition_alone(
@@ -70,7 +70,7 @@ async def test_a_lone_record_costs_by_its_partition_alone(
     await asyncio.sleep(3)
     assert set(looks) == set(places) == {7} and len(looks) < 20
     assert cluster.nodes[3].partition(7).high_watermark == 1
-    assert wrong_changes(cluster.nodes[1].parts) == ""
+    assert wrong_changes(cluster.nodes[1].parts.fetch) == ""
 
 
 async def test_an_idle_follower_stays_in_sync_and_a_silent_one_leaves() -> None:
@@ -137,7 +137,7 @@ async def test_a_moved_start_is_sent_both_ways_without_a_record() -> None:
     await asyncio.sleep(5)
     leader, follower = (cluster.nodes[one].partition(1) for one in (1, 2))
     leader.require_leader().delete_records(3)
-    assert wrong_changes(cluster.nodes[1].parts) == ""
+    assert wrong_changes(cluster.nodes[1].parts.fetch) == ""
     await asyncio.sleep(2)
     assert follower.log.log_start_offset == 3 and leader.require_leader().low_watermark == 3
     # Retention of its own moves a follower's start too.
@@ -145,7 +145,7 @@ async def test_a_moved_start_is_sent_both_ways_without_a_record() -> None:
     follower._callbacks.log_start_moved(follower)
     await asyncio.sleep(2)
     assert follower_states(leader).known[2].log_start_offset == 4
-    assert wrong_changes(cluster.nodes[1].parts) == ""
+    assert wrong_changes(cluster.nodes[1].parts.fetch) == ""
 
 
 async def test_ended_sessions_leave_no_listener() -> None:
@@ -156,9 +156,9 @@ async def test_ended_sessions_leave_no_listener() -> None:
         await cluster.kill_node(3)
         cluster.start_node(3)
     await asyncio.sleep(3)
-    assert wrong_changes(leader.parts) == ""
-    for session in list(leader.parts.fetch_sessions):
-        leader.parts.fetch_sessions.remove(session.id)
+    assert wrong_changes(leader.parts.fetch) == ""
+    for session in list(leader.parts.fetch.fetch_sessions):
+        leader.parts.fetch.fetch_sessions.remove(session.id)
     assert not any(
         isinstance(one, _UnchangedTarget)
         for partition in leader.partitions

@@ -105,7 +105,7 @@ async def test_who_may_describe_learns_that_a_topic_to_delete_is_missing() -> No
             "hidden": NO_TOPIC,
         }
     # By id, as in Kafka, Delete is enough.
-    hidden_id = guarded.broker.parts.images.current.topics["hidden"].id
+    hidden_id = guarded.broker.parts.shared.images.current.topics["hidden"].id
     answer = await guarded.ask(
         ApiKey.DELETE_TOPICS, 6, topics=[{"name": None, "topic_id": hidden_id}], timeout=1000
     )

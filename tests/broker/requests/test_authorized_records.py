@@ -220,7 +220,7 @@ async def test_what_was_allowed_is_logged_at_debug_and_denials_at_info(
             await produce(guarded, "seen")
         assert lines() == []
     with caplog.at_level(logging.DEBUG, logger=LOGGER_NAME):
-        authorizer = guarded.broker.parts.authorizer
+        authorizer = guarded.broker.parts.shared.authorizer
         assert authorizer is not None
         authorizer.forget_remembered()
         allowed = (
@@ -269,7 +269,7 @@ def test_a_flood_of_decisions_is_counted_and_not_logged(
 async def test_an_api_without_a_check_is_refused() -> None:
     """The planted bug: an API that forgets its check."""
     guarded = await WholeBroker.start_guarded()
-    authorizer = guarded.broker.parts.authorizer
+    authorizer = guarded.broker.parts.shared.authorizer
     assert authorizer is not None
     forgetful = {api: check for api, check in CHECKS.items() if api != ApiKey.DESCRIBE_GROUPS}
     guarded.dispatcher = Dispatcher(guarded.broker.parts, steps=[AuthorizationStep(authorizer, forgetful)])

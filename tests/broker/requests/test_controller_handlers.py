@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.requests.context import ControllerParts
+from odradek.broker.requests.context import RequestParts
 from odradek.broker.requests.counters import RequestCounters
 from odradek.broker.requests.dispatch import Dispatcher
+from odradek.broker.requests.parts import AdminParts, ConfigParts, ControllerParts, ReplicaParts, TokenParts
 from odradek.broker.requests.table import CONTROLLER_HANDLERS
 from odradek.foundation.clock import SystemClock
 from odradek.metadata.controller.leadership import Leadership
@@ -29,15 +30,19 @@ class OneController:
         self.one = one
         leadership = Leadership(one.store, one.controller.writer, one.images, one.dynamic, one.controller)
         self.leadership = leadership
+        shared = RequestParts(
+            images=one.images, counters=RequestCounters(), handlers=CONTROLLER_HANDLERS, is_broker=False
+        )
+        settings, controller = one.settings, one.controller
         self.dispatcher = Dispatcher(
             ControllerParts(
-                broker_id=1,
-                settings=one.settings,
-                clock=SystemClock(),
-                images=one.images,
-                controller=one.controller,
-                leadership=leadership,
-                counters=RequestCounters(),
+                shared=shared,
+                configs=ConfigParts(shared, broker_id=1, settings=settings, controller=controller),
+                tokens=TokenParts(
+                    shared, settings=settings, clock=SystemClock(), optional_controller=controller
+                ),
+                admin=AdminParts(shared, settings=settings, active_controller=controller, mutations=None),
+                replicas=ReplicaParts(shared, new_leadership=lambda: leadership),
             )
         )
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.process.testing_faults import Faults, FaultStep
-from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.context import AnyContext
 from odradek.broker.requests.dispatch import Dispatcher, Step
 from odradek.broker.requests.loading import Answer, Handle
 from odradek.foundation.errors import InvalidRequest, NotController, OdradekError
@@ -80,7 +80,7 @@ async def test_steps_wrap_every_handler_and_the_first_is_outermost() -> None:
     seen: list[tuple[str, ApiKey]] = []
 
     def step(name: str) -> Step:
-        def around(handle: Handle, request: object, context: RequestContext) -> Answer:
+        def around(handle: Handle, request: object, context: AnyContext) -> Answer:
             seen.append((f"before {name}", ApiKey(context.header.api_key)))
             answer = handle(request, context)
             seen.append((f"after {name}", ApiKey(context.header.api_key)))
@@ -99,7 +99,7 @@ async def test_steps_wrap_every_handler_and_the_first_is_outermost() -> None:
 
 
 async def test_a_step_refuses_in_the_shape_of_the_api() -> None:
-    def refuse(handle: Handle, request: object, context: RequestContext) -> Answer:
+    def refuse(handle: Handle, request: object, context: AnyContext) -> Answer:
         raise GroupAuthorizationFailed("not you")
 
     broker = await WholeBroker.start()

@@ -124,7 +124,7 @@ async def test_a_wait_has_an_upper_bound_and_ends_with_its_quota() -> None:
     await quota(broker, EVERY_CLIENT, **{PRODUCE: None})
     assert connection.still_due_ms() == 0
     assert told_ms(await produced(broker, 900_000)) == 0
-    assert broker.broker.parts.throttling is None
+    assert broker.broker.parts.fetch.throttling is None
 
 
 async def test_what_a_connection_remembers_ends_with_every_change_of_quotas() -> None:
@@ -143,7 +143,7 @@ async def test_what_a_connection_remembers_ends_with_every_change_of_quotas() ->
     await quota(broker, own, **{PRODUCE: 1_000})
     assert first.produce_allowance.spare < 0
     other.client_id = "another"
-    throttling: Any = broker.broker.parts.throttling
+    throttling: Any = broker.broker.parts.fetch.throttling
     meter = throttling.produce.find("User:ANONYMOUS", "another")
     assert meter.usage.add(10, meter.limit, throttling.now_ms()) == 0
     assert meter.usage.allowance.spare > 0

@@ -140,7 +140,7 @@ async def test_quotas_are_read_in_parts_however_few_change(monkeypatch: pytest.M
             await asyncio.sleep(0)
             turn[0] += 1
         assert [one.error_code for one in asking.result().entries] == [0] * count
-        throttling = whole.broker.parts.throttling
+        throttling = whole.broker.parts.fetch.throttling
         assert isinstance(throttling, ClientThrottling)
         meter = throttling.produce.find("User:n0000000", "client")
         assert meter is not None and meter.limit == count + 1.0

@@ -32,11 +32,26 @@ from odradek.broker.replication.housekeeping import Housekeeping
 from odradek.broker.replication.inter_broker_client import InterBrokerClient
 from odradek.broker.replication.purgatory import Purgatory
 from odradek.broker.replication.removal_bounds import RemovalBounds
-from odradek.broker.requests.context import BrokerParts
+from odradek.broker.requests.context import RequestParts
 from odradek.broker.requests.counters import RequestCounters
 from odradek.broker.requests.dispatch import Dispatcher
 from odradek.broker.requests.fetch.sessions import FetchSessionCache
 from odradek.broker.requests.mutations import MutationQuotas
+from odradek.broker.requests.parts import (
+    AdminParts,
+    BrokerParts,
+    ConfigParts,
+    ConsumerGroupParts,
+    CoordinatorParts,
+    FetchParts,
+    MarkerParts,
+    MetadataParts,
+    PartitionParts,
+    ProduceParts,
+    ReplicaParts,
+    TokenParts,
+    TransactionParts,
+)
 from odradek.foundation.clock import Clock, SystemClock
 from odradek.foundation.compaction import compaction_warning
 from odradek.foundation.endpoints import Endpoint, complete
@@ -130,6 +145,8 @@ class BrokerProcess(Generic[ControlT]):
         self.cleaner: LogCleaner
         self.coordinators: Coordinators
         self.parts: BrokerParts
+        self.mutations: MutationQuotas
+        """The quotas of partitions created and deleted, for a broker that decides on them itself."""
         self.quota_watch: QuotaWatch
         self.connection_watch: ConnectionWatch
 
@@ -343,34 +360,13 @@ class BrokerProcess(Generic[ControlT]):
 
     async def _listen(self) -> None:
         settings = self.settings
-        self.parts = BrokerParts(
-            broker_id=self.broker_id,
-            settings=settings,
-            clock=self.clock,
-            images=self.images,
-            controller=self.controller,
-            active_controller=self._control.active_controller,
-            partitions=self.partitions,
-            log_manager=self.log_manager,
-            producer_ids=self.coordinators.producer_ids,
-            coordinators=self.coordinators,
-            leadership=self._control.leadership,
-            purgatory=self.purgatory,
-            fetch_sessions=FetchSessionCache(
-                slots=settings.max_incremental_fetch_session_cache_slots,
-                now=self.clock.monotonic_seconds,
-                random_id=lambda: self._rng.randint(1, 2**31 - 1),
-            ),
-            counters=self.counters,
-            blocking=self.blocking,
-            long_work=self.long_work,
-            authorizer=self._authorizer(),
-            mutations=MutationQuotas(self.images, settings, self.clock),
-        )
+        self.parts = self._request_parts()
         dispatcher = self._control.make_dispatcher(self.parts)
         # What this broker asks itself is not a client's: it needs no right.
-        self.coordinators.dispatch = dispatcher if self.parts.authorizer is None else Dispatcher(self.parts)
-        self.quota_watch = QuotaWatch(self.images, self.parts, dispatcher)
+        self.coordinators.dispatch = (
+            dispatcher if self.parts.shared.authorizer is None else Dispatcher(self.parts)
+        )
+        self.quota_watch = QuotaWatch(self.images, self.parts.fetch, dispatcher)
         self._closing.callback(self.quota_watch.stop)
         self.admission = Admission(
             connections_max=settings.max_connections,
@@ -380,6 +376,58 @@ class BrokerProcess(Generic[ControlT]):
         memory = request_memory(settings)
         for endpoint in settings.listener_endpoints:
             await self._listen_at(endpoint, dispatcher, memory)
+
+    def _request_parts(self) -> BrokerParts:
+        """What the handlers of each family of requests may use."""
+        settings, clock, partitions = self.settings, self.clock, self.partitions
+        controller, active_controller = self.controller, self._control.active_controller
+        coordinators = self.coordinators
+        shared = RequestParts(
+            images=self.images,
+            counters=self.counters,
+            authorizer=self._authorizer(),
+            optional_long_work=self.long_work,
+        )
+        fetch_sessions = FetchSessionCache(
+            slots=settings.max_incremental_fetch_session_cache_slots,
+            now=clock.monotonic_seconds,
+            random_id=lambda: self._rng.randint(1, 2**31 - 1),
+        )
+        self.mutations = MutationQuotas(self.images, settings, clock)
+        admin = replicas = None
+        if active_controller is not None:
+            admin = AdminParts(
+                shared, settings=settings, active_controller=active_controller, mutations=self.mutations
+            )
+            replicas = ReplicaParts(shared, new_leadership=self._control.leadership)
+        return BrokerParts(
+            shared=shared,
+            produce=ProduceParts(shared, partitions=partitions, coordinators=coordinators),
+            fetch=FetchParts(
+                shared,
+                partitions=partitions,
+                settings=settings,
+                clock=clock,
+                purgatory=self.purgatory,
+                fetch_sessions=fetch_sessions,
+            ),
+            partitions=PartitionParts(
+                shared, partitions=partitions, log_manager=self.log_manager, blocking=self.blocking
+            ),
+            metadata=MetadataParts(shared, settings=settings, controller=controller),
+            groups=ConsumerGroupParts(shared, clock=clock, coordinators=coordinators),
+            coordinators=CoordinatorParts(shared, coordinators=coordinators),
+            transactions=TransactionParts(
+                shared, clock=clock, producer_ids=coordinators.producer_ids, coordinators=coordinators
+            ),
+            markers=MarkerParts(
+                shared, partitions=partitions, settings=settings, clock=clock, coordinators=coordinators
+            ),
+            configs=ConfigParts(shared, broker_id=self.broker_id, settings=settings, controller=controller),
+            tokens=TokenParts(shared, settings=settings, clock=clock, optional_controller=active_controller),
+            admin=admin,
+            replicas=replicas,
+        )
 
     async def _listen_at(self, endpoint: Endpoint, dispatcher: Dispatcher, memory: RequestMemory) -> None:
         settings = self.settings

@@ -28,8 +28,8 @@ from odradek.broker.replication.fetcher_manager import ReplicaFetcherManager
 from odradek.broker.replication.hosted_partitions import HostedPartitions
 from odradek.broker.replication.in_sync import InSyncSets
 from odradek.broker.replication.inter_broker_client import InterBrokerClient, InterBrokerClientPool
-from odradek.broker.requests.context import BrokerParts
 from odradek.broker.requests.dispatch import Dispatcher
+from odradek.broker.requests.parts import BrokerParts
 from odradek.foundation.clock import Clock
 from odradek.foundation.endpoints import Endpoint
 from odradek.foundation.errors import KafkaStorageError, RequestError, SettingError
@@ -273,7 +273,7 @@ class ClusterControl:
 
     def make_dispatcher(self, parts: BrokerParts) -> Dispatcher:
         self._parts = parts
-        self._partitions.context.followed_as_of = parts.fetch_sessions.followed_as_of
+        self._partitions.context.followed_as_of = parts.fetch.fetch_sessions.followed_as_of
         return forwarding_dispatcher(parts, self.controller)
 
     async def register(self, endpoints: Sequence[Endpoint]) -> None:
@@ -282,7 +282,7 @@ class ClusterControl:
             endpoints, subscription=self.subscription, partitions=self._partitions, outage=self.outage
         )
         # Before a producer needs one: while the registry is away, no controller allocates any.
-        self._parts.producer_ids.prepare()
+        self._parts.transactions.producer_ids.prepare()
 
     # --- stop ----------------------------------------------------------------------------------------------------
 

@@ -12,8 +12,8 @@ from odradek.foundation.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from odradek.broker.replication.hosted_partitions import HostedPartitions
-    from odradek.broker.requests.context import BrokerParts
     from odradek.broker.requests.dispatch import Dispatcher
+    from odradek.broker.requests.parts import BrokerParts
     from odradek.foundation.clock import Clock
     from odradek.foundation.endpoints import Endpoint
     from odradek.foundation.settings import Settings

@@ -11,9 +11,10 @@ from typing import Any, Final, cast
 from odradek.broker.process.remote_controller import RemoteController
 from odradek.broker.requests import failures
 from odradek.broker.requests.config_resources import ConfigResourceType
-from odradek.broker.requests.context import BrokerParts, RequestContext
+from odradek.broker.requests.context import AnyContext
 from odradek.broker.requests.dispatch import AnyStep, Dispatcher
 from odradek.broker.requests.loading import Handle, load
+from odradek.broker.requests.parts import BrokerParts
 from odradek.broker.requests.table import FORWARDED
 from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import RequestError
@@ -28,8 +29,9 @@ _OF_TOKENS: Final = frozenset(
 )
 
 
-def forwarding_dispatcher(broker: BrokerParts, controller: RemoteController) -> Dispatcher:
+def forwarding_dispatcher(parts: BrokerParts, controller: RemoteController) -> Dispatcher:
     """The dispatcher for all connections of one broker of a cluster."""
+    broker = parts.shared
     forwarded = {int(api): broker.handlers[api]._replace(takes_frame=True) for api in FORWARDED}
     forwarding = _Forwarding(controller)
     steps: list[AnyStep] = []
@@ -39,7 +41,7 @@ def forwarding_dispatcher(broker: BrokerParts, controller: RemoteController) -> 
 
         steps.append(AuthorizationStep(broker.authorizer, FORWARDING_CHECKS))
     return Dispatcher(
-        broker,
+        parts,
         table={**broker.handlers, **forwarded},
         handles=dict.fromkeys(forwarded, cast(Handle, forwarding)),
         steps=steps,
@@ -52,7 +54,7 @@ class _Forwarding:
     def __init__(self, controller: RemoteController) -> None:
         self._controller = controller
 
-    def __call__(self, frame: memoryview, context: RequestContext) -> Pending[bytes]:
+    def __call__(self, frame: memoryview, context: AnyContext) -> Pending[bytes]:
         if context.header.api_key == ApiKey.INCREMENTAL_ALTER_CONFIGS:
             if len(frame) > REQUEST_BYTES_DECODED_AT_ONCE_MAX:
                 return Pending(self._ask_or_set_log_levels(frame, context))
@@ -63,7 +65,7 @@ class _Forwarding:
             return Pending(self._ask_for_tokens(frame, context))
         return Pending(self._ask(frame, context))
 
-    async def _ask_or_set_log_levels(self, frame: memoryview, context: RequestContext) -> bytes:
+    async def _ask_or_set_log_levels(self, frame: memoryview, context: AnyContext) -> bytes:
         """As for a small request. The thread reads this one, and frees it: see `broker.requests.long_requests`."""
         from odradek.broker.requests.long_answers import free
 
@@ -83,7 +85,7 @@ class _Forwarding:
         finally:
             in_thread(lambda: free(requests)).add_done_callback(lambda _: context.connection.release())
 
-    async def _ask_for_tokens(self, frame: memoryview, context: RequestContext) -> bytes:
+    async def _ask_for_tokens(self, frame: memoryview, context: AnyContext) -> bytes:
         from odradek.broker.requests.delegation_tokens import check_requester
 
         try:
@@ -93,7 +95,7 @@ class _Forwarding:
             return _refusal(_read(frame, context), context, error)
         return await self._ask(frame, context)
 
-    async def _ask(self, frame: memoryview, context: RequestContext) -> bytes:
+    async def _ask(self, frame: memoryview, context: AnyContext) -> bytes:
         try:
             return await self._controller.forward(
                 frame, client_host=context.client_host, principal=context.principal
@@ -109,7 +111,7 @@ def _names_loggers(request: IncrementalAlterConfigsRequest) -> bool:
     return any(one.resource_type == ConfigResourceType.BROKER_LOGGER for one in request.resources)
 
 
-async def _set_log_levels(request: Any, context: RequestContext) -> bytes:
+async def _set_log_levels(request: Any, context: AnyContext) -> bytes:
     """A request that names loggers; its other resources are forwarded one by one, in the broker's name.
 
     So the broker checks the client's rights on all of them.
@@ -122,9 +124,11 @@ async def _set_log_levels(request: Any, context: RequestContext) -> bytes:
             answer: Any = handle(request, context)
         else:
             from odradek.broker.requests.rights.rights import Rights
+            from odradek.broker.requests.rights.rules import AnyCheck
             from odradek.broker.requests.rights.table import CHECKS
 
-            answer = CHECKS[header.api_key](handle, request, context, Rights(authorizer, context))
+            check = cast("AnyCheck[object]", CHECKS[header.api_key])
+            answer = check(handle, request, context, Rights(authorizer, context))
         if isinstance(answer, Pending):
             answer = await answer
     except RequestError as error:
@@ -132,12 +136,12 @@ async def _set_log_levels(request: Any, context: RequestContext) -> bytes:
     return encode_response(header.api_key, header.api_version, header.correlation_id, answer)
 
 
-def _read(frame: memoryview, context: RequestContext) -> Any:
+def _read(frame: memoryview, context: AnyContext) -> Any:
     header = context.header
     return decode_typed_request(header.api_key, header.api_version, frame, header.body_position)
 
 
-def _large_refusal(frame: memoryview, context: RequestContext, error: RequestError) -> bytes:
+def _large_refusal(frame: memoryview, context: AnyContext, error: RequestError) -> bytes:
     from odradek.broker.requests.long_requests import LargeRequest
 
     large = LargeRequest(context.header)
@@ -148,7 +152,7 @@ def _large_refusal(frame: memoryview, context: RequestContext, error: RequestErr
         large.free()
 
 
-def _refusal(request: Any, context: RequestContext, error: RequestError) -> bytes:
+def _refusal(request: Any, context: AnyContext, error: RequestError) -> bytes:
     header = context.header
     answer = failures.answer(header.api_key, header.api_version, request, error)
     return encode_response(header.api_key, header.api_version, header.correlation_id, answer)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from odradek.broker.process import log_adoption
 from odradek.broker.process.environment import REGISTRY_FILE, BrokerEnvironment
 from odradek.broker.replication.hosted_partitions import HostedPartitions
-from odradek.broker.requests.context import BrokerParts
 from odradek.broker.requests.dispatch import AnyStep, Dispatcher
+from odradek.broker.requests.parts import BrokerParts
 from odradek.foundation.endpoints import Endpoint
 from odradek.metadata.controller.controller import Controller
 from odradek.metadata.registry.store import Store
@@ -96,10 +96,10 @@ class LocalControl:
             from odradek.broker.process.testing_faults import FaultStep
 
             steps.append(FaultStep(self.faults))
-        if parts.authorizer is not None:
+        if parts.shared.authorizer is not None:
             from odradek.broker.requests.rights.step import AuthorizationStep
 
-            steps.append(AuthorizationStep(parts.authorizer))
+            steps.append(AuthorizationStep(parts.shared.authorizer))
         return Dispatcher(parts, steps=steps)
 
     async def register(self, endpoints: Sequence[Endpoint]) -> None:

@@ -11,15 +11,15 @@ from odradek.metadata.image.image import ClientConfigs, ClusterImage, ImageHolde
 if TYPE_CHECKING:
     from odradek.broker.quotas.keys import QuotaKey
     from odradek.broker.quotas.precedence import QuotaTable
-    from odradek.broker.requests.context import BrokerParts
     from odradek.broker.requests.dispatch import Dispatcher
+    from odradek.broker.requests.parts import FetchParts
     from odradek.broker.requests.throttling import ClientThrottling
 
 
 class QuotaWatch:
     """Follows the image of one broker."""
 
-    def __init__(self, images: ImageHolder, parts: BrokerParts, dispatcher: Dispatcher) -> None:
+    def __init__(self, images: ImageHolder, parts: FetchParts, dispatcher: Dispatcher) -> None:
         self._parts = parts
         self._dispatcher = dispatcher
         self.throttling: ClientThrottling | None = None

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from odradek.broker.requests import failures
-from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.context import AnyContext, RequestContext
 from odradek.broker.requests.dispatch import CloseConnection
 from odradek.broker.requests.loading import Answer, Handle
+from odradek.broker.requests.parts import FetchParts, ProduceParts
 from odradek.foundation.limits import TESTING_FAULTS_MAX
 from odradek.foundation.words import nearest_name
 from odradek.network.pending import Pending
@@ -128,7 +129,7 @@ class FaultStep:
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
 
-    def __call__(self, handle: Handle, request: object, context: RequestContext) -> Answer:
+    def __call__(self, handle: Handle, request: object, context: AnyContext) -> Answer:
         header = context.header
         fault = self._faults.take(header.api_key, header.client_id)
         if fault is None:
@@ -142,17 +143,17 @@ class FaultStep:
         return Pending(_delayed(answer, fault.delay_ms / 1000)) if fault.delay_ms else answer
 
 
-def _refused(request: object, context: RequestContext, code: int) -> Message | Frame | None:
+def _refused(request: object, context: AnyContext, code: int) -> Message | Frame | None:
     header = context.header
     if isinstance(request, memoryview):
         if header.api_key == ApiKey.PRODUCE:
             from odradek.broker.requests.produce import handler as produce
 
-            return produce.refuse(request, context, code)
+            return produce.refuse(request, cast("RequestContext[ProduceParts]", context), code)
         if header.api_key == ApiKey.FETCH:
             from odradek.broker.requests.fetch import handler as fetch
 
-            return fetch.refuse(request, context, code)
+            return fetch.refuse(request, cast("RequestContext[FetchParts]", context), code)
         request = decode_typed_request(header.api_key, header.api_version, request, header.body_position)
     message = failures.answer_with(
         header.api_key, header.api_version, request, code, "This fault was asked for."

@@ -17,14 +17,14 @@ from odradek.security.authorization.acls import (
 from odradek.security.authorization.filters import AclFilter
 
 if TYPE_CHECKING:
-    from odradek.broker.requests.context import SharedContext
+    from odradek.broker.requests.context import AnyContext
     from odradek.security.authorization.authorizer import Authorizer
     from odradek.wire.protocol.requests.clients import DeleteAclsFilter, DescribeAclsRequest
 
 Value = TypeVar("Value", bound=IntEnum)
 
 
-def require_authorizer(context: SharedContext) -> Authorizer:
+def require_authorizer(context: AnyContext) -> Authorizer:
     """Raises SecurityDisabled when there is none."""
     authorizer = context.broker.authorizer
     if authorizer is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.parts import TransactionParts
 from odradek.broker.transactions.decisions import ProducerIdentity
 from odradek.foundation.errors import CoordinatorNotAvailable
 from odradek.foundation.ids import TopicPartition
@@ -19,7 +20,7 @@ from odradek.wire.protocol.requests.transactions import AddOffsetsToTxnRequest
 _FIRST_VERSION_WITH_FENCED: Final = 2
 
 
-async def handle(request: AddOffsetsToTxnRequest, context: RequestContext) -> Message:
+async def handle(request: AddOffsetsToTxnRequest, context: RequestContext[TransactionParts]) -> Message:
     version = context.header.api_version
     broker = context.broker
     if OFFSETS_TOPIC not in broker.images.current.topics:

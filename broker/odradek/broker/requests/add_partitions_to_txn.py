@@ -14,6 +14,7 @@ from typing import Final
 
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.long_answers import made
+from odradek.broker.requests.parts import TransactionParts
 from odradek.broker.transactions.decisions import ProducerIdentity
 from odradek.broker.transactions.metadata import TV0, TV2
 from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
@@ -47,13 +48,15 @@ class _Outcome(NamedTuple):
     """The error of those that have none of their own."""
 
 
-def handle(request: AddPartitionsToTxnRequest, context: RequestContext) -> Pending[Message]:
+def handle(request: AddPartitionsToTxnRequest, context: RequestContext[TransactionParts]) -> Pending[Message]:
     if context.header.api_version < _FIRST_VERSION_OF_BROKERS:
         return Pending(_of_client(request, context))
     return Pending(_of_brokers(request, context))
 
 
-async def _of_client(request: AddPartitionsToTxnRequest, context: RequestContext) -> Message:
+async def _of_client(
+    request: AddPartitionsToTxnRequest, context: RequestContext[TransactionParts]
+) -> Message:
     outcome = await _outcome(
         context,
         request.v3_and_below_transactional_id,
@@ -71,7 +74,9 @@ async def _of_client(request: AddPartitionsToTxnRequest, context: RequestContext
         )
 
 
-async def _of_brokers(request: AddPartitionsToTxnRequest, context: RequestContext) -> Message:
+async def _of_brokers(
+    request: AddPartitionsToTxnRequest, context: RequestContext[TransactionParts]
+) -> Message:
     turn = Turn()
     async with Leftovers() as kept:
         outcomes: list[_Outcome] = kept.until_end([])
@@ -95,7 +100,7 @@ async def _of_brokers(request: AddPartitionsToTxnRequest, context: RequestContex
 
 
 async def _of_transaction(
-    one: AddPartitionsToTxnTransaction, context: RequestContext, turn: Turn
+    one: AddPartitionsToTxnTransaction, context: RequestContext[TransactionParts], turn: Turn
 ) -> _Outcome:
     producer = ProducerIdentity(one.producer_id, one.producer_epoch)
     return await _outcome(
@@ -109,7 +114,7 @@ async def _of_transaction(
 
 
 async def _outcome(
-    context: RequestContext,
+    context: RequestContext[TransactionParts],
     name: str,
     producer: ProducerIdentity,
     topics: Iterable[AddPartitionsToTxnTopic],
@@ -155,7 +160,7 @@ async def _outcome(
 
 
 async def _verify(
-    context: RequestContext,
+    context: RequestContext[TransactionParts],
     name: str,
     producer: ProducerIdentity,
     codes: dict[str, dict[int, int]],
@@ -175,7 +180,7 @@ def _partitions(codes: dict[str, dict[int, int]]) -> Iterator[TopicPartition]:
     return (TopicPartition(topic, number) for topic, numbers in codes.items() for number in numbers)
 
 
-def _code(error: OdradekError, context: RequestContext) -> int:
+def _code(error: OdradekError, context: RequestContext[TransactionParts]) -> int:
     if isinstance(error, ProducerFenced) and context.header.api_version < _FIRST_VERSION_WITH_FENCED:
         return error_code(InvalidProducerEpoch())
     return error_code(error)

@@ -9,6 +9,7 @@ from odradek.broker.requests import change_log
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import error_fields
 from odradek.broker.requests.long_answers import made
+from odradek.broker.requests.parts import AdminParts
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import InvalidRequest, RequestError
@@ -21,7 +22,7 @@ from odradek.wire.protocol.requests.clients import AlterClientQuotasRequest, Ent
 Parts = tuple[tuple[str, str], ...]
 
 
-async def handle(request: AlterClientQuotasRequest, context: RequestContext) -> Message:
+async def handle(request: AlterClientQuotasRequest, context: RequestContext[AdminParts]) -> Message:
     async with Leftovers() as kept:
         # One that is named again is answered once, with its last error; what it asked for first is done, as in Kafka.
         outcomes: dict[Parts, tuple[EntryData, RequestError | None]] = kept.until_end({})

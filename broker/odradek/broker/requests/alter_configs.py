@@ -10,6 +10,7 @@ from odradek.broker.requests.config_resources import (
     resource_of,
 )
 from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.parts import AdminParts
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.turns import Leftovers, Turn
 from odradek.metadata.controller.requests import Outcome, Resource
@@ -20,7 +21,7 @@ from odradek.wire.protocol.requests.cluster import AlterConfigsRequest, AlterCon
 Change = tuple[AlterConfigsResource, Resource, dict[str, str | None]]
 
 
-async def handle(request: AlterConfigsRequest, context: RequestContext) -> Message:
+async def handle(request: AlterConfigsRequest, context: RequestContext[AdminParts]) -> Message:
     async def alter(planned: list[Change]) -> list[Outcome]:
         turn = Turn()
         async with Leftovers() as kept:

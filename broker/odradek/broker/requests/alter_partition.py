@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Final
 from uuid import UUID
 
-from odradek.broker.requests.context import SharedContext
+from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.parts import ReplicaParts
 from odradek.foundation.errors import IneligibleReplica, RequestError, UnknownTopicId
 from odradek.foundation.ids import TopicPartition
 from odradek.metadata.controller.leadership import AlterPartitionData
@@ -24,7 +25,7 @@ _EPOCHS_VERSION: Final = 3
 _ANY_EPOCH: Final = -1
 
 
-async def handle(request: AlterPartitionRequest, context: SharedContext) -> Message:
+async def handle(request: AlterPartitionRequest, context: RequestContext[ReplicaParts]) -> Message:
     """Runs in a controller: `context.broker` is its `ControllerParts`."""
     version = context.header.api_version
     image = context.broker.images.current

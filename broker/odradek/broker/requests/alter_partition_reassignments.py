@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from odradek.broker.requests.context import SharedContext
+from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import error_fields
 from odradek.broker.requests.long_answers import made
+from odradek.broker.requests.parts import ReplicaParts
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.turns import Leftovers, Turn
 from odradek.metadata.controller.partition_reassignment import PartitionReassignment
@@ -19,7 +20,9 @@ from odradek.wire.protocol.requests.cluster import AlterPartitionReassignmentsRe
 _FACTOR_VERSION: Final = 1
 
 
-async def handle(request: AlterPartitionReassignmentsRequest, context: SharedContext) -> Message:
+async def handle(
+    request: AlterPartitionReassignmentsRequest, context: RequestContext[ReplicaParts]
+) -> Message:
     version = context.header.api_version
     may_change_factor = version < _FACTOR_VERSION or request.allow_replication_factor_change
     async with Leftovers() as kept:

@@ -14,6 +14,7 @@ from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.describe_user_scram_credentials import MECHANISM_NUMBERS
 from odradek.broker.requests.failures import error_fields
 from odradek.broker.requests.long_answers import made
+from odradek.broker.requests.parts import AdminParts
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import RequestError, ResourceNotFound
@@ -38,7 +39,7 @@ _MECHANISMS: Final = {number: name for name, number in MECHANISM_NUMBERS.items()
 _SALT_BYTES_MAX: Final = 1024
 
 
-async def handle(request: AlterUserScramCredentialsRequest, context: RequestContext) -> Message:
+async def handle(request: AlterUserScramCredentialsRequest, context: RequestContext[AdminParts]) -> Message:
     async with Leftovers() as kept:
         counts: dict[str, int] = kept.until_end({})
         errors: dict[str, RequestError | None] = kept.until_end({})

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.context import AnyContext
 from odradek.broker.requests.table import ADVERTISED_VERSION_MIN, HANDLERS, Handler
 from odradek.foundation.errors import InvalidRequest, UnsupportedVersion
 from odradek.metadata.image.features import FIXED, SUPPORTED
@@ -27,7 +27,7 @@ _FIRST_VERSION_WITH_SOFTWARE: Final = 3
 _FIRST_VERSION_WITH_FEATURES_FROM_0: Final = 4
 
 
-def handle(request: ApiVersionsRequest, context: RequestContext) -> Message:
+def handle(request: ApiVersionsRequest, context: AnyContext) -> Message:
     version = context.header.api_version
     table = context.broker.handlers
     if version >= _FIRST_VERSION_WITH_SOFTWARE:

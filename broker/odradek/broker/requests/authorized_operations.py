@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.context import AnyContext
 
 # The answer when the request did not ask.
 NOT_ASKED: Final = -(2**31)
@@ -30,15 +30,15 @@ CLUSTER_OPERATIONS: Final = _bits(
 GROUP_OPERATIONS: Final = _bits(_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)
 
 
-def of_topic(context: RequestContext, name: str, *, is_asked: bool = True) -> int:
+def of_topic(context: AnyContext, name: str, *, is_asked: bool = True) -> int:
     return _operations(context, "TOPIC", name, every=TOPIC_OPERATIONS) if is_asked else NOT_ASKED
 
 
-def of_group(context: RequestContext, group_id: str, *, is_asked: bool) -> int:
+def of_group(context: AnyContext, group_id: str, *, is_asked: bool) -> int:
     return _operations(context, "GROUP", group_id, every=GROUP_OPERATIONS) if is_asked else NOT_ASKED
 
 
-def of_cluster(context: RequestContext, *, is_asked: bool) -> int:
+def of_cluster(context: AnyContext, *, is_asked: bool) -> int:
     """None at all for a client that may not describe the cluster."""
     if not is_asked:
         return NOT_ASKED
@@ -46,7 +46,7 @@ def of_cluster(context: RequestContext, *, is_asked: bool) -> int:
     return operations if operations & 1 << _DESCRIBE else 0
 
 
-def _operations(context: RequestContext, resource_type: str, name: str | None, *, every: int) -> int:
+def _operations(context: AnyContext, resource_type: str, name: str | None, *, every: int) -> int:
     """The client's operations on a resource, without a `name` on the cluster; `every` one without an authorizer."""
     authorizer = context.broker.authorizer
     if authorizer is None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from odradek.broker.requests.config_resources import ConfigResourceType, RequestedResource
-from odradek.broker.requests.context import SharedContext
+from odradek.broker.requests.context import AnyContext
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.limits import CHANGE_LINES_PER_MINUTE_MAX
 from odradek.foundation.rate_limited_log import RateLimitedLog
@@ -29,14 +29,14 @@ _lines: Final = RateLimitedLog(
 _OPERATIONS: Final = {0: "set to", 1: "deleted", 2: "appended", 3: "without"}
 
 
-def client_of(context: SharedContext) -> str:
+def client_of(context: AnyContext) -> str:
     """`client 'ID' at ADDRESS`; a broker's own request has no address here."""
     where = f" at {context.client_host}" if context.client_host else ""
     return f"client {context.header.client_id!r}{where}"
 
 
 def topic_created(
-    context: SharedContext, name: str, *, partitions: int, replicas: int, config: Mapping[str, str]
+    context: AnyContext, name: str, *, partitions: int, replicas: int, config: Mapping[str, str]
 ) -> None:
     settings = "".join(
         f", {key}={value if value.isprintable() else repr(value)}" for key, value in sorted(config.items())
@@ -51,7 +51,7 @@ def topic_created(
     )
 
 
-def topic_auto_created(context: SharedContext, name: str, *, partitions: int) -> None:
+def topic_auto_created(context: AnyContext, name: str, *, partitions: int) -> None:
     """A topic that a client's Metadata request created (auto.create.topics.enable)."""
     _lines.info(
         "topic %s was made for %s, which asked for its metadata: partitions=%d",
@@ -61,20 +61,20 @@ def topic_auto_created(context: SharedContext, name: str, *, partitions: int) ->
     )
 
 
-def topic_deleted(context: SharedContext, name: str) -> None:
+def topic_deleted(context: AnyContext, name: str) -> None:
     _lines.info("topic %s was deleted for %s", name, client_of(context))
 
 
-def partitions_added(context: SharedContext, name: str, *, partitions: int) -> None:
+def partitions_added(context: AnyContext, name: str, *, partitions: int) -> None:
     _lines.info("topic %s was grown to %d partitions for %s", name, partitions, client_of(context))
 
 
-def feature_changed(context: SharedContext, name: str, *, level: int) -> None:
+def feature_changed(context: AnyContext, name: str, *, level: int) -> None:
     _lines.info("feature %s was finalized at level %d for %s", name, level, client_of(context))
 
 
 def settings_changed(
-    context: SharedContext, resource: RequestedResource, changes: Iterable[tuple[str, int, str | None]]
+    context: AnyContext, resource: RequestedResource, changes: Iterable[tuple[str, int, str | None]]
 ) -> None:
     """`changes` are (key, operation on the wire, value) of IncrementalAlterConfigs."""
     words = (
@@ -85,14 +85,14 @@ def settings_changed(
 
 
 def settings_replaced(
-    context: SharedContext, resource: RequestedResource, texts: Mapping[str, str | None]
+    context: AnyContext, resource: RequestedResource, texts: Mapping[str, str | None]
 ) -> None:
     """All settings of a resource were replaced (AlterConfigs)."""
     words = [f"{key} set to {_printable(resource, key, value)}" for key, value in texts.items()]
     _changed(context, resource, [*words, "all others deleted"])
 
 
-def quotas_changed(context: SharedContext, entity: ClientEntity, texts: Mapping[str, str | None]) -> None:
+def quotas_changed(context: AnyContext, entity: ClientEntity, texts: Mapping[str, str | None]) -> None:
     words = ", ".join(
         f"{key} deleted" if text is None else f"{key} set to {text}" for key, text in texts.items()
     )
@@ -105,15 +105,13 @@ def quotas_changed(context: SharedContext, entity: ClientEntity, texts: Mapping[
     )
 
 
-def credentials_changed(
-    context: SharedContext, entity: ClientEntity, texts: Mapping[str, str | None]
-) -> None:
+def credentials_changed(context: AnyContext, entity: ClientEntity, texts: Mapping[str, str | None]) -> None:
     """`texts` are by mechanism; they are never shown."""
     words = ", ".join(f"{key} {'deleted' if text is None else 'set'}" for key, text in texts.items())
     _lines.info("credentials of %r were changed for %s: %s", str(entity), client_of(context), words)
 
 
-def _changed(context: SharedContext, resource: RequestedResource, words: Iterable[str]) -> None:
+def _changed(context: AnyContext, resource: RequestedResource, words: Iterable[str]) -> None:
     try:
         kind = ConfigResourceType(resource.resource_type).name.lower().replace("_", " ")
     except ValueError:
@@ -131,7 +129,7 @@ def _printable(resource: RequestedResource, key: str, value: str | None) -> str 
     return value if value is None or value.isprintable() else repr(value)
 
 
-def acl_changed(context: SharedContext, binding: AclBinding, word: str) -> None:
+def acl_changed(context: AnyContext, binding: AclBinding, word: str) -> None:
     """An ACL that was added or removed. Names are quoted: clients choose them."""
     pattern, entry = binding
     _lines.info(

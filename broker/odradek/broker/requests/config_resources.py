@@ -9,6 +9,7 @@ from typing import Final, Protocol, TypeVar
 
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.long_answers import made
+from odradek.broker.requests.parts import HasSettings
 from odradek.foundation.compaction import compaction_warning
 from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import InvalidRequest, RequestError
@@ -80,7 +81,7 @@ def resource_of(resource_type: int, name: str) -> Resource:
 
 async def altered(
     resources: Sequence[AlteredResourceT],
-    context: RequestContext,
+    context: RequestContext[HasSettings],
     plan: Callable[[AlteredResourceT], Planned | None],
     alter: Callable[[list[Planned]], Awaitable[list[Outcome]]],
 ) -> Message:
@@ -131,7 +132,7 @@ async def altered(
 
 
 def _alteration_response(
-    resource: AlteredResource, outcome: Outcome, context: RequestContext
+    resource: AlteredResource, outcome: Outcome, context: RequestContext[HasSettings]
 ) -> dict[str, object]:
     """Without an error, the message may be a warning: other clients ignore it, and our own shows it."""
     return {
@@ -142,7 +143,7 @@ def _alteration_response(
     }
 
 
-def _warning(resource: AlteredResource, context: RequestContext) -> str | None:
+def _warning(resource: AlteredResource, context: RequestContext[HasSettings]) -> str | None:
     """The part of a change of cleanup.policy that has no effect here, if the resource has one."""
     for config in resource.configs:
         if config.name != _POLICY_KEYS.get(resource.resource_type) or not config.value:
@@ -163,7 +164,7 @@ def _warning(resource: AlteredResource, context: RequestContext) -> str | None:
     return None
 
 
-def policy_of(context: RequestContext, topic: str, *, sources: BrokerSources) -> tuple[str, ...]:
+def policy_of(context: RequestContext[HasSettings], topic: str, *, sources: BrokerSources) -> tuple[str, ...]:
     """The cleanup.policy in force for a topic."""
     texts = context.broker.images.current.config(ResourceKind.TOPIC, topic)
     policy: tuple[str, ...] = topic_value("cleanup.policy", texts, settings=sources.current)

@@ -10,6 +10,7 @@ from odradek.broker.groups.consumer.schema import Assignment
 from odradek.broker.requests.authorized_operations import of_group
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import error_fields
+from odradek.broker.requests.parts import ConsumerGroupParts
 from odradek.foundation.errors import OdradekError
 from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.groups import ConsumerGroupDescribeRequest
@@ -18,7 +19,7 @@ CLASSIC_MEMBER: Final = 0
 CONSUMER_MEMBER: Final = 1
 
 
-def handle(request: ConsumerGroupDescribeRequest, context: RequestContext) -> Message:
+def handle(request: ConsumerGroupDescribeRequest, context: RequestContext[ConsumerGroupParts]) -> Message:
     is_asked = request.include_authorized_operations
     groups = [
         {**_group(group_id, context), "authorized_operations": of_group(context, group_id, is_asked=is_asked)}
@@ -27,7 +28,7 @@ def handle(request: ConsumerGroupDescribeRequest, context: RequestContext) -> Me
     return context.response(groups=groups)
 
 
-def _group(group_id: str, context: RequestContext) -> Mapping[str, object]:
+def _group(group_id: str, context: RequestContext[ConsumerGroupParts]) -> Mapping[str, object]:
     try:
         group = context.broker.groups.admin.describe_consumer_group(group_id)
     except OdradekError as error:
@@ -42,7 +43,9 @@ def _group(group_id: str, context: RequestContext) -> Mapping[str, object]:
     }
 
 
-def _member(described: administration.DescribedConsumer, context: RequestContext) -> Mapping[str, object]:
+def _member(
+    described: administration.DescribedConsumer, context: RequestContext[ConsumerGroupParts]
+) -> Mapping[str, object]:
     member = described.member
     return {
         "member_id": described.member_id,
@@ -59,7 +62,7 @@ def _member(described: administration.DescribedConsumer, context: RequestContext
     }
 
 
-def _assignment(assignment: Assignment, context: RequestContext) -> Mapping[str, object]:
+def _assignment(assignment: Assignment, context: RequestContext[ConsumerGroupParts]) -> Mapping[str, object]:
     """The partitions by topic, with name and id; deleted topics have no name and are left out."""
     by_id = context.broker.images.current.topics_by_id
     return {

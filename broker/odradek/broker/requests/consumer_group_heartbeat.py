@@ -10,6 +10,7 @@ from odradek.broker.groups.consumer.update import OwnedTopic, as_assignment
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import error_fields
 from odradek.broker.requests.long_answers import made
+from odradek.broker.requests.parts import ConsumerGroupParts
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
 from odradek.network.pending import Pending
@@ -20,7 +21,9 @@ from odradek.wire.protocol.requests.groups import ConsumerGroupHeartbeatRequest
 VERSION_WITH_OWN_IDS: Final = 1
 
 
-def handle(request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> Message | Pending[Message]:
+def handle(
+    request: ConsumerGroupHeartbeatRequest, context: RequestContext[ConsumerGroupParts]
+) -> Message | Pending[Message]:
     owned = sum(1 + len(topic.partitions) for topic in request.topic_partitions or ())
     if owned > REQUEST_ELEMENTS_PER_TURN_MAX:
         return Pending(_answered_to_many(request, context, owned))
@@ -28,7 +31,7 @@ def handle(request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> M
 
 
 async def _answered_to_many(
-    request: ConsumerGroupHeartbeatRequest, context: RequestContext, owned: int
+    request: ConsumerGroupHeartbeatRequest, context: RequestContext[ConsumerGroupParts], owned: int
 ) -> Message:
     """With many partitions that the member owns: the thread reads them."""
     heartbeat = await made(context, owned, lambda: _heartbeat(request, context))
@@ -37,7 +40,9 @@ async def _answered_to_many(
 
 
 def _answered(
-    request: ConsumerGroupHeartbeatRequest, context: RequestContext, heartbeat: ConsumerGroupHeartbeat
+    request: ConsumerGroupHeartbeatRequest,
+    context: RequestContext[ConsumerGroupParts],
+    heartbeat: ConsumerGroupHeartbeat,
 ) -> Message | Pending[Message]:
     outcome = context.broker.groups.consumer_heartbeat(request.group_id, heartbeat)
     group_id: str = request.group_id
@@ -48,7 +53,9 @@ def _answered(
     return Pending(outcome).then(respond) if isinstance(outcome, Awaitable) else respond(outcome)
 
 
-def _heartbeat(request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> ConsumerGroupHeartbeat:
+def _heartbeat(
+    request: ConsumerGroupHeartbeatRequest, context: RequestContext[ConsumerGroupParts]
+) -> ConsumerGroupHeartbeat:
     names = request.subscribed_topic_names
     return ConsumerGroupHeartbeat(
         member_id=request.member_id,
@@ -67,7 +74,7 @@ def _heartbeat(request: ConsumerGroupHeartbeatRequest, context: RequestContext) 
     )
 
 
-def _response(context: RequestContext, group_id: str, outcome: Outcome) -> Message:
+def _response(context: RequestContext[ConsumerGroupParts], group_id: str, outcome: Outcome) -> Message:
     if isinstance(outcome, OdradekError):
         return context.response(**error_fields(outcome))
     assignment = None

@@ -6,6 +6,7 @@ from odradek.broker.requests import change_log
 from odradek.broker.requests.acl_fields import require_authorizer, value_of
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.long_answers import made
+from odradek.broker.requests.parts import AdminParts
 from odradek.foundation.turns import Leftovers, Turn
 from odradek.metadata.controller.acl_changes import check_change_count
 from odradek.security.authorization.acls import (
@@ -22,7 +23,7 @@ from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.clients import AclCreation, CreateAclsRequest
 
 
-async def handle(request: CreateAclsRequest, context: RequestContext) -> Message:
+async def handle(request: CreateAclsRequest, context: RequestContext[AdminParts]) -> Message:
     require_authorizer(context)
     check_change_count(len(request.creations))
     async with Leftovers() as kept:

@@ -8,6 +8,7 @@ from typing import Final
 
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.delegation_tokens import USER, secret_of, span_ms, token_fields
+from odradek.broker.requests.parts import TokenParts
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.security_errors import InvalidPrincipalType
 from odradek.security.authentication.delegation_tokens import DelegationToken
@@ -17,7 +18,7 @@ from odradek.wire.protocol.requests.clients import CreateDelegationTokenRequest
 _RENEWERS_MAX: Final = 100
 
 
-async def handle(request: CreateDelegationTokenRequest, context: RequestContext) -> Message:
+async def handle(request: CreateDelegationTokenRequest, context: RequestContext[TokenParts]) -> Message:
     secret = secret_of(context)
     owner = context.principal
     if request.owner_principal_name:

@@ -7,6 +7,7 @@ from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import error_fields
 from odradek.broker.requests.long_answers import made
 from odradek.broker.requests.mutations import quota_of
+from odradek.broker.requests.parts import AdminParts
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.turns import Leftovers, Turn
 from odradek.metadata.controller.requests import NewPartitions, Outcome
@@ -14,7 +15,7 @@ from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.cluster import CreatePartitionsRequest, CreatePartitionsTopic
 
 
-async def handle(request: CreatePartitionsRequest, context: RequestContext) -> Message:
+async def handle(request: CreatePartitionsRequest, context: RequestContext[AdminParts]) -> Message:
     async with Leftovers() as kept:
         counts: dict[str, int] = kept.until_end({})
         outcomes: dict[str, Outcome] = kept.until_end({})

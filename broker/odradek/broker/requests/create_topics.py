@@ -10,6 +10,7 @@ from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import error_fields
 from odradek.broker.requests.long_answers import made
 from odradek.broker.requests.mutations import quota_of
+from odradek.broker.requests.parts import AdminParts
 from odradek.foundation.compaction import compaction_warning
 from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import InvalidReplicaAssignment, InvalidRequest, RequestError
@@ -26,7 +27,7 @@ _DETAILS_VERSION: Final = 5
 _PROHIBITED: Final = "__cluster_metadata"
 
 
-async def handle(request: CreateTopicsRequest, context: RequestContext) -> Message:
+async def handle(request: CreateTopicsRequest, context: RequestContext[AdminParts]) -> Message:
     async with Leftovers() as kept:
         counts: dict[str, int] = kept.until_end({})
         outcomes: dict[str, CreateOutcome] = kept.until_end({})
@@ -70,7 +71,7 @@ async def handle(request: CreateTopicsRequest, context: RequestContext) -> Messa
         )
 
 
-def _log(context: RequestContext, topic: TopicMetadataAndConfig) -> None:
+def _log(context: RequestContext[AdminParts], topic: TopicMetadataAndConfig) -> None:
     change_log.topic_created(
         context,
         topic.name,
@@ -106,7 +107,7 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
 class _Describer:
     """The answers for topics of one request; equal settings are described once."""
 
-    def __init__(self, context: RequestContext) -> None:
+    def __init__(self, context: RequestContext[AdminParts]) -> None:
         self._with_details = context.header.api_version >= _DETAILS_VERSION
         broker = context.broker
         self._sources = BrokerSources(broker.settings, broker.images.current, is_broker=broker.is_broker)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from hmac import compare_digest
 from typing import Final
 
-from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.context import AnyContext, RequestContext
+from odradek.broker.requests.parts import TokenParts
 from odradek.foundation.ids import ANONYMOUS
 from odradek.foundation.security_errors import (
     DelegationTokenAuthDisabled,
@@ -20,7 +21,7 @@ from odradek.security.authentication.delegation_tokens import BY_TOKEN, Delegati
 USER: Final = "User"
 
 
-def check_requester(context: RequestContext) -> None:
+def check_requester(context: AnyContext) -> None:
     """Raises DelegationTokenRequestNotAllowed. For brokers: a controller does not know how its client logged in."""
     if context.principal == ANONYMOUS or context.connection.state.get(BY_TOKEN):
         raise DelegationTokenRequestNotAllowed(
@@ -29,7 +30,7 @@ def check_requester(context: RequestContext) -> None:
         )
 
 
-def secret_of(context: RequestContext) -> str:
+def secret_of(context: RequestContext[TokenParts]) -> str:
     """Raises DelegationTokenAuthDisabled; and DelegationTokenRequestNotAllowed at a broker."""
     if context.broker.is_broker:
         check_requester(context)
@@ -39,7 +40,7 @@ def secret_of(context: RequestContext) -> str:
     return secret
 
 
-def token_of(hmac: bytes, secret: str, context: RequestContext) -> DelegationToken:
+def token_of(hmac: bytes, secret: str, context: RequestContext[TokenParts]) -> DelegationToken:
     """The token of this HMAC. Raises DelegationTokenNotFound."""
     for token in context.broker.images.current.tokens.values():
         if compare_digest(token_hmac(secret, token.id), hmac):

@@ -7,6 +7,7 @@ from odradek.broker.requests.acl_fields import entry_fields, filter_of, pattern_
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import error_fields
 from odradek.broker.requests.long_answers import made
+from odradek.broker.requests.parts import AdminParts
 from odradek.foundation.errors import RequestError
 from odradek.foundation.turns import Leftovers, Turn
 from odradek.metadata.controller.acl_changes import DeletedAcls
@@ -15,7 +16,7 @@ from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.clients import DeleteAclsRequest
 
 
-async def handle(request: DeleteAclsRequest, context: RequestContext) -> Message:
+async def handle(request: DeleteAclsRequest, context: RequestContext[AdminParts]) -> Message:
     require_authorizer(context)
     async with Leftovers() as kept:
         turn = Turn()

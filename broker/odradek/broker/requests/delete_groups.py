@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 
 from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.parts import ConsumerGroupParts
 from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import OdradekError
 from odradek.wire.protocol.errors import error_code
@@ -12,7 +13,7 @@ from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.groups import DeleteGroupsRequest
 
 
-async def handle(request: DeleteGroupsRequest, context: RequestContext) -> Message:
+async def handle(request: DeleteGroupsRequest, context: RequestContext[ConsumerGroupParts]) -> Message:
     results = [
         {"group_id": group_id, "error_code": error_code(await _delete(group_id, context))}
         for group_id in dict.fromkeys(request.groups_names)
@@ -20,7 +21,7 @@ async def handle(request: DeleteGroupsRequest, context: RequestContext) -> Messa
     return context.response(results=results)
 
 
-async def _delete(group_id: str, context: RequestContext) -> OdradekError | None:
+async def _delete(group_id: str, context: RequestContext[ConsumerGroupParts]) -> OdradekError | None:
     try:
         error = context.broker.groups.admin.delete(group_id)
         return await error if inspect.isawaitable(error) else error

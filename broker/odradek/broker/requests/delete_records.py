@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from odradek.broker.replication.acknowledgements import Waiters
 from odradek.broker.replication.partition import Partition
 from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.parts import PartitionParts
 from odradek.foundation.errors import InvalidTopic, RequestError, RequestTimedOut
 from odradek.metadata.image.topic_names import is_internal_topic
 from odradek.network.pending import Pending
@@ -23,7 +24,9 @@ from odradek.wire.protocol.requests.cluster import DeleteRecordsPartition, Delet
 _Deleted = tuple[dict[str, int], Partition | None]
 
 
-def handle(request: DeleteRecordsRequest, context: RequestContext) -> Message | Pending[Message]:
+def handle(
+    request: DeleteRecordsRequest, context: RequestContext[PartitionParts]
+) -> Message | Pending[Message]:
     topics = [
         (topic.name, [_delete(topic.name, asked, context) for asked in topic.partitions])
         for topic in request.topics
@@ -35,13 +38,13 @@ def handle(request: DeleteRecordsRequest, context: RequestContext) -> Message | 
     return Pending(_when_deleted(context, topics, waited, timeout_seconds=timeout_seconds))
 
 
-def _answer(context: RequestContext, topics: list[tuple[str, list[_Deleted]]]) -> Message:
+def _answer(context: RequestContext[PartitionParts], topics: list[tuple[str, list[_Deleted]]]) -> Message:
     return context.response(
         topics=[{"name": name, "partitions": [fields for fields, _ in found]} for name, found in topics]
     )
 
 
-def _delete(topic: str, asked: DeleteRecordsPartition, context: RequestContext) -> _Deleted:
+def _delete(topic: str, asked: DeleteRecordsPartition, context: RequestContext[PartitionParts]) -> _Deleted:
     fields = {"partition_index": asked.partition_index, "low_watermark": -1, "error_code": 0}
     try:
         if is_internal_topic(topic):
@@ -57,7 +60,7 @@ def _delete(topic: str, asked: DeleteRecordsPartition, context: RequestContext) 
 
 
 async def _when_deleted(
-    context: RequestContext,
+    context: RequestContext[PartitionParts],
     topics: list[tuple[str, list[_Deleted]]],
     waited: list[_Deleted],
     *,

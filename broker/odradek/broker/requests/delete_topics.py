@@ -9,6 +9,7 @@ from odradek.broker.requests import change_log
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import error_fields
 from odradek.broker.requests.mutations import quota_of
+from odradek.broker.requests.parts import AdminParts
 from odradek.foundation.errors import InvalidRequest, RequestError, TopicDeletionDisabled
 from odradek.foundation.ids import TopicId
 from odradek.metadata.controller.requests import DeletedTopic, DeleteOutcome
@@ -20,7 +21,7 @@ _TOPIC_IDS_VERSION: Final = 6
 _DELETION_DISABLED_VERSION: Final = 3
 
 
-async def handle(request: DeleteTopicsRequest, context: RequestContext) -> Message:
+async def handle(request: DeleteTopicsRequest, context: RequestContext[AdminParts]) -> Message:
     version = context.header.api_version
     asked: list[tuple[str | None, TopicId | None]]
     if version >= _TOPIC_IDS_VERSION:

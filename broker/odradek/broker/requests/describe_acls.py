@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from odradek.broker.requests.acl_fields import entry_fields, filter_of, pattern_fields, require_authorizer
-from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.context import AnyContext
 from odradek.broker.requests.failures import error_fields
 from odradek.foundation.errors import RequestError
 from odradek.security.authorization.acls import AccessControlEntry, ResourcePattern
@@ -11,7 +11,7 @@ from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.clients import DescribeAclsRequest
 
 
-def handle(request: DescribeAclsRequest, context: RequestContext) -> Message:
+def handle(request: DescribeAclsRequest, context: AnyContext) -> Message:
     try:
         authorizer = require_authorizer(context)
         wanted = filter_of(request)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from odradek.broker.quotas.filters import FilterComponent, QuotaFilter
 from odradek.broker.quotas.keys import QuotaKey, parts_of, quota_values
-from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.context import AnyContext
 from odradek.broker.requests.failures import error_fields
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.errors import RequestError
@@ -15,7 +15,7 @@ from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.clients import DescribeClientQuotasRequest
 
 
-def handle(request: DescribeClientQuotasRequest, context: RequestContext) -> Message:
+def handle(request: DescribeClientQuotasRequest, context: AnyContext) -> Message:
     try:
         wanted = QuotaFilter(
             [FilterComponent(one.entity_type, one.match_type, one.match) for one in request.components],

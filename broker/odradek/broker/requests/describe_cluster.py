@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from odradek.broker.requests.authorized_operations import of_cluster
-from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.context import AnyContext
 from odradek.broker.requests.failures import error_fields
 from odradek.broker.requests.partition_metadata import broker_addresses, controller_for_clients
 from odradek.foundation.errors import MismatchedEndpointType, UnsupportedEndpointType
@@ -16,7 +16,7 @@ _BROKERS: Final = 1
 _CONTROLLERS: Final = 2
 
 
-def handle(request: DescribeClusterRequest, context: RequestContext) -> Message:
+def handle(request: DescribeClusterRequest, context: AnyContext) -> Message:
     endpoint_type = request.endpoint_type
     if endpoint_type != _BROKERS:
         error = _refusal(endpoint_type)

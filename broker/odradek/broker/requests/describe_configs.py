@@ -7,6 +7,7 @@ from typing import Final
 
 from odradek.broker.requests.config_resources import ConfigResourceType, check_own_broker, policy_of
 from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.parts import ConfigParts
 from odradek.foundation.compaction import compaction_warning
 from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import InvalidRequest, RequestError, UnknownTopicOrPartition
@@ -35,7 +36,7 @@ _CLIENT_METRICS: Final = (
 )
 
 
-def handle(request: DescribeConfigsRequest, context: RequestContext) -> Message:
+def handle(request: DescribeConfigsRequest, context: RequestContext[ConfigParts]) -> Message:
     sources = BrokerSources(context.broker.settings, context.broker.images.current)
     with_docs = request.include_documentation
     results = [
@@ -48,7 +49,7 @@ def handle(request: DescribeConfigsRequest, context: RequestContext) -> Message:
 def _result(
     resource: DescribeConfigsResource,
     sources: BrokerSources,
-    context: RequestContext,
+    context: RequestContext[ConfigParts],
     *,
     with_synonyms: bool,
     with_docs: bool,
@@ -72,7 +73,7 @@ def _warning(
     resource: DescribeConfigsResource,
     entries: Iterable[DescribedConfig],
     sources: BrokerSources,
-    context: RequestContext,
+    context: RequestContext[ConfigParts],
 ) -> str | None:
     """As in the answer to the change itself: our own client shows it, others read only the message of an error."""
     is_asked = any(entry.name == "cleanup.policy" for entry in entries)
@@ -87,7 +88,7 @@ def _warning(
 
 
 def _describe(
-    resource: DescribeConfigsResource, sources: BrokerSources, context: RequestContext
+    resource: DescribeConfigsResource, sources: BrokerSources, context: RequestContext[ConfigParts]
 ) -> list[DescribedConfig]:
     name, keys = resource.resource_name, resource.configuration_keys
     image = context.broker.images.current

@@ -6,18 +6,19 @@ from collections.abc import Callable
 
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.delegation_tokens import principal_parts, secret_of, token_fields
+from odradek.broker.requests.parts import TokenParts
 from odradek.security.authentication.delegation_tokens import DelegationToken
 from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.clients import DescribeDelegationTokenRequest
 
 
-def handle(request: DescribeDelegationTokenRequest, context: RequestContext) -> Message:
+def handle(request: DescribeDelegationTokenRequest, context: RequestContext[TokenParts]) -> Message:
     return described(request, context, may_see=lambda _: context.broker.authorizer is None)
 
 
 def described(
     request: DescribeDelegationTokenRequest,
-    context: RequestContext,
+    context: RequestContext[TokenParts],
     *,
     may_see: Callable[[DelegationToken], bool],
 ) -> Message:

@@ -13,6 +13,7 @@ from odradek.broker.groups.classic.group import GroupState
 from odradek.broker.requests.authorized_operations import of_group
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import error_fields
+from odradek.broker.requests.parts import ConsumerGroupParts
 from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import GroupIdNotFound, OdradekError
 from odradek.network.pending import Pending
@@ -24,7 +25,9 @@ VERSION_WITH_NOT_FOUND: Final = 6
 Found = dict[str, GroupSummary | OdradekError]
 
 
-def handle(request: DescribeGroupsRequest, context: RequestContext) -> Message | Pending[Message]:
+def handle(
+    request: DescribeGroupsRequest, context: RequestContext[ConsumerGroupParts]
+) -> Message | Pending[Message]:
     found = {group_id: _coordinated(group_id, context) for group_id in request.groups}
     missing = [group_id for group_id, group in found.items() if isinstance(group, GroupIdNotFound)]
     others = context.broker.zookeeper_groups
@@ -42,7 +45,9 @@ def handle(request: DescribeGroupsRequest, context: RequestContext) -> Message |
     return Pending(with_others())
 
 
-def _answer(request: DescribeGroupsRequest, found: Found, context: RequestContext) -> Message:
+def _answer(
+    request: DescribeGroupsRequest, found: Found, context: RequestContext[ConsumerGroupParts]
+) -> Message:
     is_asked = request.include_authorized_operations
     groups = [
         {
@@ -54,7 +59,7 @@ def _answer(request: DescribeGroupsRequest, found: Found, context: RequestContex
     return context.response(groups=groups)
 
 
-def _coordinated(group_id: str, context: RequestContext) -> GroupSummary | OdradekError:
+def _coordinated(group_id: str, context: RequestContext[ConsumerGroupParts]) -> GroupSummary | OdradekError:
     try:
         return context.broker.groups.admin.describe(group_id)
     except OdradekError as error:
@@ -62,7 +67,7 @@ def _coordinated(group_id: str, context: RequestContext) -> GroupSummary | Odrad
 
 
 def _group(
-    group_id: str, group: GroupSummary | OdradekError, context: RequestContext
+    group_id: str, group: GroupSummary | OdradekError, context: RequestContext[ConsumerGroupParts]
 ) -> Mapping[str, object]:
     if isinstance(group, OdradekError):
         refused = {"group_id": group_id, **error_fields(group)}

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.long_answers import MANY, has_many, made
+from odradek.broker.requests.parts import PartitionParts
 from odradek.foundation.errors import KafkaStorageError
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.turn_limits import LOGS_LOOKED_AT_PER_TURN_MAX
@@ -16,7 +17,7 @@ from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.cluster import DescribeLogDirsRequest
 
 
-async def handle(request: DescribeLogDirsRequest, context: RequestContext) -> Message:
+async def handle(request: DescribeLogDirsRequest, context: RequestContext[PartitionParts]) -> Message:
     directories = await _described(context.broker.log_manager)
     is_long = request.topics is not None and has_many(topic.partitions for topic in request.topics)
     count = sum(len(directory.log_bytes) for directory in directories)
@@ -35,7 +36,9 @@ async def _described(logs: LogManager) -> list[DirectoryDescription]:
 
 
 def _answers(
-    request: DescribeLogDirsRequest, context: RequestContext, directories: Iterable[DirectoryDescription]
+    request: DescribeLogDirsRequest,
+    context: RequestContext[PartitionParts],
+    directories: Iterable[DirectoryDescription],
 ) -> Message:
     asked: set[TopicPartition] | None = None
     if request.topics is not None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import error_fields
+from odradek.broker.requests.parts import PartitionParts
 from odradek.foundation.errors import RequestError
 from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.cluster import DescribeProducersRequest
 
 
-def handle(request: DescribeProducersRequest, context: RequestContext) -> Message:
+def handle(request: DescribeProducersRequest, context: RequestContext[PartitionParts]) -> Message:
     topics = [
         {
             "name": topic.name,
@@ -20,7 +21,7 @@ def handle(request: DescribeProducersRequest, context: RequestContext) -> Messag
     return context.response(topics=topics)
 
 
-def _answer(topic: str, index: int, context: RequestContext) -> dict[str, object]:
+def _answer(topic: str, index: int, context: RequestContext[PartitionParts]) -> dict[str, object]:
     try:
         producers = context.broker.partitions.get(topic, index).log.producers.entries()
     except RequestError as error:

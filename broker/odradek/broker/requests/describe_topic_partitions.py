@@ -9,6 +9,7 @@ from odradek.broker.requests.authorized_operations import of_topic
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.long_answers import MANY, has_many, made
 from odradek.broker.requests.partition_metadata import partition_fields, reachable_brokers
+from odradek.broker.requests.parts import MetadataParts
 from odradek.foundation.errors import InvalidRequest, InvalidTopic, UnknownTopicOrPartition
 from odradek.foundation.turns import Leftovers, Turn
 from odradek.metadata.image.image import ClusterImage
@@ -18,7 +19,7 @@ from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.cluster import Cursor, DescribeTopicPartitionsRequest
 
 
-async def handle(request: DescribeTopicPartitionsRequest, context: RequestContext) -> Message:
+async def handle(request: DescribeTopicPartitionsRequest, context: RequestContext[MetadataParts]) -> Message:
     image = context.broker.images.current
     cursor = request.cursor
     if cursor is not None and cursor.partition_index < 0:
@@ -55,7 +56,12 @@ async def handle(request: DescribeTopicPartitionsRequest, context: RequestContex
 
 
 async def _page(
-    context: RequestContext, image: ClusterImage, names: Sequence[str], *, cursor: Cursor | None, limit: int
+    context: RequestContext[MetadataParts],
+    image: ClusterImage,
+    names: Sequence[str],
+    *,
+    cursor: Cursor | None,
+    limit: int,
 ) -> tuple[list[dict[str, object]], dict[str, object] | None]:
     """The topics that fit, and the cursor of the next page; None at the end."""
     live = frozenset(image.brokers)

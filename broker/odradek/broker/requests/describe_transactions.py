@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.parts import TransactionParts
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import by_topic
 from odradek.wire.protocol.errors import error_code
@@ -10,13 +11,13 @@ from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.transactions import DescribeTransactionsRequest
 
 
-def handle(request: DescribeTransactionsRequest, context: RequestContext) -> Message:
+def handle(request: DescribeTransactionsRequest, context: RequestContext[TransactionParts]) -> Message:
     return context.response(
         transaction_states=[_described(name, context) for name in request.transactional_ids]
     )
 
 
-def _described(name: str, context: RequestContext) -> dict[str, object]:
+def _described(name: str, context: RequestContext[TransactionParts]) -> dict[str, object]:
     try:
         found = context.broker.transactions.listing.describe(name)
     except OdradekError as error:

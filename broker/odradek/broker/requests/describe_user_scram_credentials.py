@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.context import AnyContext
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.errors import RequestError, ResourceNotFound
 from odradek.foundation.security_errors import DuplicateResource
@@ -20,7 +20,7 @@ MECHANISM_NUMBERS: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 _NO_TEXTS: Final[Mapping[str, str]] = {}
 
 
-def handle(request: DescribeUserScramCredentialsRequest, context: RequestContext) -> Message:
+def handle(request: DescribeUserScramCredentialsRequest, context: AnyContext) -> Message:
     configs = context.broker.images.current.client_configs
     counts = Counter(one.name for one in request.users or ())
     if not counts:

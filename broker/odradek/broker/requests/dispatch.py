@@ -25,8 +25,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from odradek.broker.requests import failures
-from odradek.broker.requests.context import BrokerParts, DispatcherParts, PartContext, RequestContext
+from odradek.broker.requests.context import AnyContext, PartContext, RequestContext
 from odradek.broker.requests.counters import LATENCY_BOUNDS_SECONDS, ApiCounters
+from odradek.broker.requests.families import AllParts, parts_for
 from odradek.broker.requests.loading import Answer, Handle, load
 from odradek.broker.requests.table import Handler
 from odradek.foundation.error_values import without_trace
@@ -64,7 +65,7 @@ _new_tuple = tuple.__new__
 
 # A step calls the handler, or answers in its place. The request is the frame where the handler takes frames. An
 # exception is answered as if the handler had raised it.
-Step = Callable[[Handle, object, RequestContext], Answer]
+Step = Callable[[Handle, object, AnyContext], Answer]
 
 
 class Wrapper(Protocol):
@@ -96,7 +97,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        parts: DispatcherParts,
+        parts: AllParts,
         *,
         table: Mapping[int, Handler] | None = None,
         handles: Mapping[int, Handle] | None = None,
@@ -106,12 +107,13 @@ class Dispatcher:
 
         The first of `steps` sees a request first and its answer last.
         """
-        # Handlers that run in a controller declare the parts that a controller has: `SharedContext`.
-        self._parts = cast(BrokerParts, parts)
-        self._counters = parts.counters.by_api
+        self._parts = [parts_for(parts, api_key) for api_key in range(API_KEY_MAX + 1)]
+        shared = parts.shared
+        self._all_counters = shared.counters
+        self._counters = shared.counters.by_api
         # A controller that is not the active one has none.
-        self._long_work: BlockingWork | None = getattr(parts, "long_work", None)
-        self._table = parts.handlers if table is None else table
+        self._long_work: BlockingWork | None = shared.optional_long_work
+        self._table = shared.handlers if table is None else table
         self._own_handles = handles or {}
         self._steps: tuple[AnyStep, ...] = tuple(steps)
         self._version_min = [1 << 15] * (API_KEY_MAX + 1)
@@ -131,7 +133,7 @@ class Dispatcher:
         try:
             return self._dispatch(connection, frame)
         except InvalidRequest:
-            self._parts.counters.malformed += 1
+            self._all_counters.malformed += 1
             raise
 
     def _dispatch(self, connection: Connection, frame: memoryview) -> Frame | Pending[Frame | None] | None:
@@ -141,7 +143,9 @@ class Dispatcher:
         connection.client_id = header.client_id
         if not self._version_min[api_key] <= header.api_version <= self._version_max[api_key]:
             return self._unsupported(header)
-        context = _new_tuple(RequestContext, (header, connection, self._parts, started, connection.principal))
+        context = _new_tuple(
+            RequestContext, (header, connection, self._parts[api_key], started, connection.principal)
+        )
         counters = self._counters[api_key]
         counters.request_bytes += len(frame)
         request: object = frame
@@ -173,7 +177,7 @@ class Dispatcher:
         # ApiVersions is answered at once: it comes before a login.
         return self._long_work is not None and api_key != _API_VERSIONS
 
-    def _answer_large(self, frame: memoryview, context: RequestContext) -> Pending[Frame | None]:
+    def _answer_large(self, frame: memoryview, context: AnyContext) -> Pending[Frame | None]:
         """The answer to a request that takes more than one turn of the loop; see `long_requests`."""
         # What the client has sent behind it must not overtake it.
         context.connection.hold()
@@ -183,7 +187,7 @@ class Dispatcher:
         )
         return answer.then(lambda reply: self._counted(reply, context))
 
-    async def _large(self, frame: memoryview, context: RequestContext) -> Frame | None:
+    async def _large(self, frame: memoryview, context: AnyContext) -> Frame | None:
         from odradek.broker.requests.long_requests import LargeRequest
 
         in_thread = self._thread_for(frame)
@@ -194,7 +198,7 @@ class Dispatcher:
             try:
                 await in_thread(partial(large.decode, frame))
             except InvalidRequest:
-                self._parts.counters.malformed += 1
+                self._all_counters.malformed += 1
                 raise
             try:
                 is_first_later = len(frame) > REQUEST_BYTES_DECODED_AT_ONCE_MAX
@@ -207,7 +211,7 @@ class Dispatcher:
             in_thread(large.free).add_done_callback(lambda _: context.connection.release())
 
     async def _answer_parts(
-        self, large: LargeRequest, context: RequestContext, *, is_first_later: bool
+        self, large: LargeRequest, context: AnyContext, *, is_first_later: bool
     ) -> Frame | None:
         """Fill in the answers, in a turn each. A handler that encodes its answer gives the frame instead."""
         handle = self._handles[context.header.api_key] or self._load(context.header.api_key)
@@ -228,11 +232,11 @@ class Dispatcher:
         assert self._long_work is not None
         return self._long_work.submit if len(frame) > REQUEST_BYTES_DECODED_AT_ONCE_MAX else _done_here
 
-    async def _answer_part(self, handle: Handle, request: object, context: RequestContext) -> object:
+    async def _answer_part(self, handle: Handle, request: object, context: AnyContext) -> object:
         answer = handle(request, context)
         return await answer if isinstance(answer, Pending) else answer
 
-    def _note_long_turn(self, context: RequestContext, seconds: float) -> None:
+    def _note_long_turn(self, context: AnyContext, seconds: float) -> None:
         header = context.header
         self._counters[header.api_key].long_turns += 1
         # No warning: a machine whose processors are busy elsewhere makes any turn long.
@@ -264,7 +268,7 @@ class Dispatcher:
         return encode_response(header.api_key, header.api_version, header.correlation_id, answer)
 
     def _when_ready(
-        self, answer: Pending[Message | Frame | None], request: object, context: RequestContext
+        self, answer: Pending[Message | Frame | None], request: object, context: AnyContext
     ) -> Pending[Frame | None]:
         """The frame once the answer is settled. A cancelled answer is not counted."""
 
@@ -278,11 +282,11 @@ class Dispatcher:
             counted, failed=lambda error: counted(self._failed(error, request, context))
         )
 
-    def _counted(self, reply: Frame | None, context: RequestContext) -> Frame | None:
+    def _counted(self, reply: Frame | None, context: AnyContext) -> Frame | None:
         _count_answer(self._counters[context.header.api_key], reply, monotonic() - context.received_at)
         return reply
 
-    def _failed(self, error: Exception, request: object, context: RequestContext) -> bytes:
+    def _failed(self, error: Exception, request: object, context: AnyContext) -> bytes:
         error = self._refusal(error, context)
         header = context.header
         message = failures.answer(header.api_key, header.api_version, request, error)
@@ -290,7 +294,7 @@ class Dispatcher:
             raise error
         return encode_response(header.api_key, header.api_version, header.correlation_id, message)
 
-    def _refusal(self, error: Exception, context: RequestContext) -> Exception:
+    def _refusal(self, error: Exception, context: AnyContext) -> Exception:
         """The error that a request is answered with. Raises what closes the connection instead."""
         if isinstance(error, CloseConnection):
             raise error

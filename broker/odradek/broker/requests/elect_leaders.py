@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from odradek.broker.requests.context import SharedContext
+from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import error_fields
 from odradek.broker.requests.long_answers import made
+from odradek.broker.requests.parts import ReplicaParts
 from odradek.foundation.errors import InvalidRequest, RequestError
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.turns import Leftovers, Turn
@@ -18,7 +19,7 @@ _PREFERRED: Final = 0
 _UNCLEAN: Final = 1
 
 
-async def handle(request: ElectLeadersRequest, context: SharedContext) -> Message:
+async def handle(request: ElectLeadersRequest, context: RequestContext[ReplicaParts]) -> Message:
     """Runs in a controller: `context.broker` is its `ControllerParts`."""
     election_type = request.election_type
     if election_type not in (_PREFERRED, _UNCLEAN):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.parts import TransactionParts
 from odradek.broker.transactions.decisions import ProducerIdentity
 from odradek.broker.transactions.metadata import TV0, TV2
 from odradek.foundation.transaction_errors import InvalidProducerEpoch, ProducerFenced
@@ -15,7 +16,7 @@ _FIRST_VERSION_WITH_FENCED: Final = 2
 _FIRST_VERSION_WITH_EPOCH: Final = 5
 
 
-async def handle(request: EndTxnRequest, context: RequestContext) -> Message:
+async def handle(request: EndTxnRequest, context: RequestContext[TransactionParts]) -> Message:
     version = context.header.api_version
     try:
         ended = await context.broker.transactions.end(

@@ -11,6 +11,7 @@ from typing import Final
 
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import error_fields
+from odradek.broker.requests.parts import CoordinatorParts
 from odradek.foundation.errors import CoordinatorNotAvailable, InvalidRequest, OdradekError
 from odradek.metadata.image.topic_names import TRANSACTION_STATE
 from odradek.wire.protocol.group_partitions import OFFSETS_TOPIC, partition_of
@@ -23,7 +24,7 @@ SHARE: Final = 2
 NOBODY: Final = {"node_id": -1, "host": "", "port": -1}
 
 
-async def handle(request: FindCoordinatorRequest, context: RequestContext) -> Message:
+async def handle(request: FindCoordinatorRequest, context: RequestContext[CoordinatorParts]) -> Message:
     version = context.header.api_version
     key_type = request.key_type
     keys = request.coordinator_keys if version >= 4 else (request.key,)
@@ -34,7 +35,7 @@ async def handle(request: FindCoordinatorRequest, context: RequestContext) -> Me
     return context.response(**found[0])
 
 
-async def _find(context: RequestContext, key_type: int, key: str) -> Mapping[str, object]:
+async def _find(context: RequestContext[CoordinatorParts], key_type: int, key: str) -> Mapping[str, object]:
     try:
         node_id, host, port = await _coordinator(context, key_type, key)
     except OdradekError as error:
@@ -43,7 +44,9 @@ async def _find(context: RequestContext, key_type: int, key: str) -> Mapping[str
     return {"node_id": node_id, "host": host, "port": port, "error_code": 0, "error_message": ""}
 
 
-async def _coordinator(context: RequestContext, key_type: int, key: str) -> tuple[int, str, int]:
+async def _coordinator(
+    context: RequestContext[CoordinatorParts], key_type: int, key: str
+) -> tuple[int, str, int]:
     if key_type == SHARE and context.header.api_version < 6:
         raise InvalidRequest("coordinators of share groups are asked for with FindCoordinator 6 or newer")
     if key_type not in (GROUP, TRANSACTION, SHARE):

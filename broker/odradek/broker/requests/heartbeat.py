@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.parts import ConsumerGroupParts
 from odradek.foundation.errors import CoordinatorLoadInProgress, OdradekError
 from odradek.wire.protocol.errors import error_code
 from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.groups import HeartbeatRequest
 
 
-def handle(request: HeartbeatRequest, context: RequestContext) -> Message:
+def handle(request: HeartbeatRequest, context: RequestContext[ConsumerGroupParts]) -> Message:
     code = 0
     try:
         context.broker.groups.heartbeat(

@@ -13,6 +13,7 @@ from odradek.broker.requests.config_resources import (
     resource_of,
 )
 from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.parts import ConfigParts
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.log_levels import check_level, set_level
 from odradek.foundation.turns import Leftovers, Turn
@@ -28,7 +29,7 @@ from odradek.wire.protocol.requests.cluster import (
 Change = tuple[IncrementalAlterConfigsResource, Resource, list[AlterConfigOp]]
 
 
-async def handle(request: IncrementalAlterConfigsRequest, context: RequestContext) -> Message:
+async def handle(request: IncrementalAlterConfigsRequest, context: RequestContext[ConfigParts]) -> Message:
     async def alter(planned: list[Change]) -> list[Outcome]:
         turn = Turn()
         async with Leftovers() as kept:
@@ -48,7 +49,7 @@ async def handle(request: IncrementalAlterConfigsRequest, context: RequestContex
 
 
 def _planned(
-    resource: IncrementalAlterConfigsResource, context: RequestContext, *, validate_only: bool
+    resource: IncrementalAlterConfigsResource, context: RequestContext[ConfigParts], *, validate_only: bool
 ) -> Change | None:
     """The change for the controller; None for log levels, which are set at once."""
     changes = [_change(config) for config in resource.configs]

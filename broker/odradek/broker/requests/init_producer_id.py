@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.parts import TransactionParts
 from odradek.broker.transactions.decisions import ProducerIdentity
 from odradek.foundation.errors import InvalidRequest, RequestError
 from odradek.foundation.transaction_errors import InvalidProducerEpoch, ProducerFenced
@@ -21,7 +22,7 @@ _NOBODY: Final = ProducerIdentity(_NONE, _NONE)
 _FIRST_VERSION_WITH_FENCED: Final = 4
 
 
-async def handle(request: InitProducerIdRequest, context: RequestContext) -> Message:
+async def handle(request: InitProducerIdRequest, context: RequestContext[TransactionParts]) -> Message:
     version = context.header.api_version
     failure: RequestError | None = None
     found = _NOBODY
@@ -40,7 +41,7 @@ async def handle(request: InitProducerIdRequest, context: RequestContext) -> Mes
 
 
 async def _initialized(
-    name: str, request: InitProducerIdRequest, context: RequestContext
+    name: str, request: InitProducerIdRequest, context: RequestContext[TransactionParts]
 ) -> ProducerIdentity:
     given = ProducerIdentity(request.producer_id, request.producer_epoch)
     if (given.producer_id == _NONE) != (given.producer_epoch == _NONE):

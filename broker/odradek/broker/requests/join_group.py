@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from odradek.broker.groups.classic.members import JoinRequest, JoinResult
 from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.parts import ConsumerGroupParts
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.limits import GROUP_PROTOCOLS_PER_MEMBER_MAX
 from odradek.network.pending import Pending, when_ready
@@ -18,7 +19,9 @@ from odradek.wire.protocol.messages import Message, milliseconds
 from odradek.wire.protocol.requests.groups import JoinGroupRequest
 
 
-def handle(request: JoinGroupRequest, context: RequestContext) -> Message | Pending[Message]:
+def handle(
+    request: JoinGroupRequest, context: RequestContext[ConsumerGroupParts]
+) -> Message | Pending[Message]:
     if len(request.protocols) > GROUP_PROTOCOLS_PER_MEMBER_MAX:
         error = InvalidRequest(
             f"the member offers {len(request.protocols)} protocols to the group {request.group_id!r}; at most "
@@ -29,7 +32,7 @@ def handle(request: JoinGroupRequest, context: RequestContext) -> Message | Pend
     return when_ready(result, lambda joined: _response(context, joined))
 
 
-def _join_request(request: JoinGroupRequest, context: RequestContext) -> JoinRequest:
+def _join_request(request: JoinGroupRequest, context: RequestContext[ConsumerGroupParts]) -> JoinRequest:
     version = context.header.api_version
     session_timeout_ms = milliseconds(request.session_timeout)
     instance_id = request.group_instance_id
@@ -50,7 +53,7 @@ def _join_request(request: JoinGroupRequest, context: RequestContext) -> JoinReq
     )
 
 
-def _response(context: RequestContext, result: JoinResult) -> Message:
+def _response(context: RequestContext[ConsumerGroupParts], result: JoinResult) -> Message:
     # Only from version 7 on may the protocol be null.
     protocol = result.protocol if context.header.api_version >= 7 else result.protocol or ""
     return context.response(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from odradek.broker.groups.classic.members import Departure
 from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.parts import ConsumerGroupParts
 from odradek.foundation.errors import OdradekError
 from odradek.network.pending import Pending, when_ready
 from odradek.wire.protocol.errors import error_code
@@ -11,7 +12,9 @@ from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.groups import LeaveGroupRequest
 
 
-def handle(request: LeaveGroupRequest, context: RequestContext) -> Message | Pending[Message]:
+def handle(
+    request: LeaveGroupRequest, context: RequestContext[ConsumerGroupParts]
+) -> Message | Pending[Message]:
     version = context.header.api_version
     if version >= 3:
         members = [(member.member_id, member.group_instance_id) for member in request.members]
@@ -26,13 +29,13 @@ def handle(request: LeaveGroupRequest, context: RequestContext) -> Message | Pen
     )
 
 
-def _refusal(context: RequestContext, error: Exception) -> Message:
+def _refusal(context: RequestContext[ConsumerGroupParts], error: Exception) -> Message:
     if not isinstance(error, OdradekError):
         raise error
     return context.response(error_code=error_code(error))
 
 
-def _response(context: RequestContext, departures: list[Departure]) -> Message:
+def _response(context: RequestContext[ConsumerGroupParts], departures: list[Departure]) -> Message:
     if context.header.api_version < 3:
         # Before that version there is one member, and its error is the answer's.
         return context.response(error_code=error_code(departures[0].error))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from odradek.broker.requests.config_resources import ConfigResourceType
-from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.context import AnyContext
 from odradek.foundation.errors import UnsupportedVersion
 from odradek.metadata.image.image import ResourceKind
 from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.cluster import ListConfigResourcesRequest
 
 
-def handle(request: ListConfigResourcesRequest, context: RequestContext) -> Message:
+def handle(request: ListConfigResourcesRequest, context: AnyContext) -> Message:
     if context.header.api_version == 0:
         wanted = [int(ConfigResourceType.CLIENT_METRICS)]
     else:
@@ -26,7 +26,7 @@ def handle(request: ListConfigResourcesRequest, context: RequestContext) -> Mess
     return context.response(config_resources=resources)
 
 
-def _names(resource_type: ConfigResourceType, context: RequestContext) -> list[str]:
+def _names(resource_type: ConfigResourceType, context: AnyContext) -> list[str]:
     image = context.broker.images.current
     match resource_type:
         case ConfigResourceType.TOPIC:

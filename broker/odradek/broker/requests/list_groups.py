@@ -10,6 +10,7 @@ from typing import Final
 
 from odradek.broker.groups.administration import GroupOverview
 from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.parts import ConsumerGroupParts
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
 from odradek.network.pending import Pending
@@ -27,13 +28,15 @@ _KNOWN_NAMES: Final = frozenset(
 _NAMES_LOOKED_AT: Final = 100
 
 
-def handle(request: ListGroupsRequest, context: RequestContext) -> Message | Pending[Message]:
+def handle(
+    request: ListGroupsRequest, context: RequestContext[ConsumerGroupParts]
+) -> Message | Pending[Message]:
     if len(request.states_filter) + len(request.types_filter) > REQUEST_ELEMENTS_PER_TURN_MAX:
         return Pending(_listed_by_many(request, context))
     return _listed(request.states_filter, request.types_filter, context)
 
 
-async def _listed_by_many(request: ListGroupsRequest, context: RequestContext) -> Message:
+async def _listed_by_many(request: ListGroupsRequest, context: RequestContext[ConsumerGroupParts]) -> Message:
     """With filters of many names, nearly all of which name no state and no type."""
 
     def small_ones(names: Iterable[str]) -> list[str]:
@@ -52,7 +55,7 @@ async def _listed_by_many(request: ListGroupsRequest, context: RequestContext) -
 
 
 def _listed(
-    states: Sequence[str], types: Sequence[str], context: RequestContext
+    states: Sequence[str], types: Sequence[str], context: RequestContext[ConsumerGroupParts]
 ) -> Message | Pending[Message]:
     try:
         groups = context.broker.groups.admin.list_groups(states=states, types=types)
@@ -69,7 +72,7 @@ def _listed(
     return Pending(others.list_groups(states=states, types=types)).then(respond)
 
 
-def _answer(groups: Sequence[GroupOverview], context: RequestContext) -> Message:
+def _answer(groups: Sequence[GroupOverview], context: RequestContext[ConsumerGroupParts]) -> Message:
     return context.response(
         groups=[
             {

@@ -28,6 +28,7 @@ from odradek.broker.replication.leader import Leader
 from odradek.broker.replication.partition import Partition
 from odradek.broker.replication.removal_bounds import COMPACTED_UP_TO
 from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.parts import PartitionParts
 from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import (
     InvalidRequest,
@@ -58,7 +59,9 @@ _FIRST_WITH_OFFSET_NOT_AVAILABLE: Final = 5
 _NOTHING: Final = (-1, -1, -1)
 
 
-def handle(request: ListOffsetsRequest, context: RequestContext) -> Message | Pending[Message]:
+def handle(
+    request: ListOffsetsRequest, context: RequestContext[PartitionParts]
+) -> Message | Pending[Message]:
     committed_only = request.isolation_level == _READ_COMMITTED
     counts = Counter(
         (topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions
@@ -97,7 +100,9 @@ class _Late(NamedTuple):
     fields: dict[str, object]
 
 
-async def _search(context: RequestContext, topics: list[dict[str, object]], late: list[_Late]) -> Message:
+async def _search(
+    context: RequestContext[PartitionParts], topics: list[dict[str, object]], late: list[_Late]
+) -> Message:
     """The answer once all searches are over; a thread opens the batches, one after the other."""
     for one in late:
         try:
@@ -110,7 +115,7 @@ async def _search(context: RequestContext, topics: list[dict[str, object]], late
     return context.response(topics=topics)
 
 
-async def _found_by(search: Search, context: RequestContext) -> tuple[int, int, int]:
+async def _found_by(search: Search, context: RequestContext[PartitionParts]) -> tuple[int, int, int]:
     found: TimestampOffset | None = None
     while True:
         try:
@@ -133,7 +138,7 @@ async def _found_by(search: Search, context: RequestContext) -> tuple[int, int, 
 def _answer(
     topic: str,
     asked: ListOffsetsPartition,
-    context: RequestContext,
+    context: RequestContext[PartitionParts],
     *,
     committed_only: bool,
     replica_id: int,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from odradek.broker.requests.context import SharedContext
+from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.long_answers import made
+from odradek.broker.requests.parts import ReplicaParts
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.turns import Leftovers, Turn
 from odradek.metadata.controller.partition_reassignment import PartitionReassignment
@@ -14,7 +15,9 @@ from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.cluster import ListPartitionReassignmentsRequest
 
 
-async def handle(request: ListPartitionReassignmentsRequest, context: SharedContext) -> Message:
+async def handle(
+    request: ListPartitionReassignmentsRequest, context: RequestContext[ReplicaParts]
+) -> Message:
     reassigning = PartitionReassignment(context.broker.leadership, context.broker.images)
     async with Leftovers() as kept:
         found = kept.until_end(await reassigning.under_way(_asked(request)))

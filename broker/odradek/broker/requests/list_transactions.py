@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.long_answers import made
+from odradek.broker.requests.parts import TransactionParts
 from odradek.broker.transactions.listing import ListedTransaction, TransactionFilter, filter_by
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
@@ -18,7 +19,9 @@ from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.transactions import ListTransactionsRequest
 
 
-def handle(request: ListTransactionsRequest, context: RequestContext) -> Message | Pending[Message]:
+def handle(
+    request: ListTransactionsRequest, context: RequestContext[TransactionParts]
+) -> Message | Pending[Message]:
     if _names(request) > REQUEST_ELEMENTS_PER_TURN_MAX:
         return Pending(_listed_by_many(request, context))
     wanted = _filter(request)
@@ -29,7 +32,9 @@ def handle(request: ListTransactionsRequest, context: RequestContext) -> Message
     return _answer(context, rows, wanted)
 
 
-async def _listed_by_many(request: ListTransactionsRequest, context: RequestContext) -> Message:
+async def _listed_by_many(
+    request: ListTransactionsRequest, context: RequestContext[TransactionParts]
+) -> Message:
     """With filters of many names or ids: the thread reads them, and writes the unknown ones."""
     wanted = await made(context, _names(request), lambda: _filter(request))
     try:
@@ -52,7 +57,9 @@ def _filter(request: ListTransactionsRequest) -> TransactionFilter:
     )
 
 
-def _answer(context: RequestContext, rows: Sequence[ListedTransaction], wanted: TransactionFilter) -> Message:
+def _answer(
+    context: RequestContext[TransactionParts], rows: Sequence[ListedTransaction], wanted: TransactionFilter
+) -> Message:
     return context.response(
         error_code=0,
         unknown_state_filters=wanted.unknown_states,

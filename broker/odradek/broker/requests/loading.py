@@ -12,7 +12,7 @@ from functools import wraps
 from types import ModuleType
 from typing import cast
 
-from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.context import AnyContext
 from odradek.broker.requests.table import Handler
 from odradek.network.pending import Pending
 from odradek.wire.protocol.frames import Frame
@@ -29,7 +29,7 @@ Answer = (
     | None
 )
 # The request is decoded, or the frame where the handler takes frames.
-Handle = Callable[[object, RequestContext], Answer]
+Handle = Callable[[object, AnyContext], Answer]
 
 
 def load(api_key: int, table: Mapping[int, Handler]) -> Handle:

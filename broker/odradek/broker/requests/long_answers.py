@@ -14,7 +14,8 @@ from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
 from odradek.wire.protocol.schema import Structure, fields_of
 
 if TYPE_CHECKING:
-    from odradek.broker.requests.context import SharedContext
+    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.parts import HasThread
 
 
 Made = TypeVar("Made")
@@ -23,12 +24,12 @@ Made = TypeVar("Made")
 MANY: Final = REQUEST_ELEMENTS_PER_TURN_MAX + 1
 
 
-async def made(context: SharedContext, elements: int, make: Callable[[], Made]) -> Made:
+async def made(context: RequestContext[HasThread], elements: int, make: Callable[[], Made]) -> Made:
     """What `make` returns; for more elements than a turn takes, it runs in the thread.
 
     It gives elements one by one to `context.response`, as a generator: a list of all would be freed at once.
     """
-    work = context.broker.long_work
+    work = context.broker.optional_long_work
     if elements <= REQUEST_ELEMENTS_PER_TURN_MAX or work is None:
         return make()
     return await work.submit(make)

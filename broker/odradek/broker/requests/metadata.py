@@ -15,6 +15,7 @@ from odradek.broker.requests.authorized_operations import NOT_ASKED, TOPIC_OPERA
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.encoded_topics import EncodedTopics, whole
 from odradek.broker.requests.partition_metadata import broker_addresses, controller_for_clients
+from odradek.broker.requests.parts import MetadataParts
 from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import (
     InvalidRequest,
@@ -51,7 +52,7 @@ class MetadataRights(Protocol):
 
 
 def handle(
-    request: MetadataRequest, context: RequestContext, rights: MetadataRights | None = None
+    request: MetadataRequest, context: RequestContext[MetadataParts], rights: MetadataRights | None = None
 ) -> bytes | Pending[bytes]:
     version = context.header.api_version
     image = context.broker.images.current
@@ -73,7 +74,11 @@ def handle(
 
 
 async def _answer_in_parts(
-    request: MetadataRequest, context: RequestContext, rights: MetadataRights | None, *, is_all: bool
+    request: MetadataRequest,
+    context: RequestContext[MetadataParts],
+    rights: MetadataRights | None,
+    *,
+    is_all: bool,
 ) -> bytes:
     """The answer for many topics, some of them in each turn of the loop. Topics that are named twice come once."""
     image = context.broker.images.current
@@ -118,7 +123,7 @@ def _parts(elements: Sequence[Element]) -> Iterator[Sequence[Element]]:
 
 
 async def _answer_later(
-    request: MetadataRequest, context: RequestContext, later: Awaitable[SortedOut]
+    request: MetadataRequest, context: RequestContext[MetadataParts], later: Awaitable[SortedOut]
 ) -> bytes:
     found, failed = await later
     await _keep_encoded(request, context, found)
@@ -127,7 +132,7 @@ async def _answer_later(
 
 def _answer_soon(
     request: MetadataRequest,
-    context: RequestContext,
+    context: RequestContext[MetadataParts],
     found: Sequence[TopicImage],
     failed: Sequence[dict[str, object]],
 ) -> bytes | Pending[bytes]:
@@ -139,7 +144,7 @@ def _answer_soon(
 
 async def _answer_encoded(
     request: MetadataRequest,
-    context: RequestContext,
+    context: RequestContext[MetadataParts],
     found: Sequence[TopicImage],
     failed: Sequence[dict[str, object]],
 ) -> bytes:
@@ -148,7 +153,7 @@ async def _answer_encoded(
 
 
 async def _keep_encoded(
-    request: MetadataRequest, context: RequestContext, found: Sequence[TopicImage]
+    request: MetadataRequest, context: RequestContext[MetadataParts], found: Sequence[TopicImage]
 ) -> None:
     """Encode the topics in the thread if they have many partitions."""
     unmade = _unmade(request, context, found)
@@ -157,7 +162,7 @@ async def _keep_encoded(
 
 
 def _unmade(
-    request: MetadataRequest, context: RequestContext, found: Sequence[TopicImage]
+    request: MetadataRequest, context: RequestContext[MetadataParts], found: Sequence[TopicImage]
 ) -> Callable[[], None] | None:
     return _encoded_topics.unmade(
         context.header.api_version,
@@ -169,7 +174,10 @@ def _unmade(
 
 
 def _by_id(
-    request: MetadataRequest, context: RequestContext, ids: Sequence[UUID], rights: MetadataRights | None
+    request: MetadataRequest,
+    context: RequestContext[MetadataParts],
+    ids: Sequence[UUID],
+    rights: MetadataRights | None,
 ) -> SortedOut:
     """The topics that are found and may be seen, and the fields of the others."""
     image = context.broker.images.current
@@ -190,7 +198,10 @@ def _by_id(
 
 
 def _by_name(
-    request: MetadataRequest, context: RequestContext, names: list[str], rights: MetadataRights | None
+    request: MetadataRequest,
+    context: RequestContext[MetadataParts],
+    names: list[str],
+    rights: MetadataRights | None,
 ) -> SortedOut | Awaitable[SortedOut]:
     """As `_by_id`; later where topics are made."""
     image = context.broker.images.current
@@ -216,7 +227,7 @@ def _denials(names: Iterable[str]) -> list[dict[str, object]]:
 
 
 def _missing(
-    request: MetadataRequest, context: RequestContext, name: str, error: RequestError
+    request: MetadataRequest, context: RequestContext[MetadataParts], name: str, error: RequestError
 ) -> dict[str, object]:
     operations = of_topic(context, name, is_asked=request.include_topic_authorized_operations)
     return _failure(name, error, operations=operations)
@@ -241,7 +252,10 @@ def _asked(topics: Iterable[MetadataRequestTopic], version: int) -> tuple[list[s
 
 
 async def _created(
-    request: MetadataRequest, context: RequestContext, names: Sequence[str], denied: Iterable[str]
+    request: MetadataRequest,
+    context: RequestContext[MetadataParts],
+    names: Sequence[str],
+    denied: Iterable[str],
 ) -> SortedOut:
     there = context.broker.images.current.topics
     outcomes = await context.broker.controller.ensure_topics(names)
@@ -284,7 +298,7 @@ def _every_operation(request: MetadataRequest) -> int:
 
 def _answer(
     request: MetadataRequest,
-    context: RequestContext,
+    context: RequestContext[MetadataParts],
     found: Sequence[TopicImage],
     failed: Sequence[dict[str, object]],
 ) -> bytes:
@@ -295,7 +309,7 @@ def _answer(
 
 def _encoded(
     request: MetadataRequest,
-    context: RequestContext,
+    context: RequestContext[MetadataParts],
     found: Sequence[TopicImage],
     failed: Sequence[dict[str, object]],
 ) -> list[bytes]:
@@ -314,7 +328,7 @@ def _encoded(
     )
 
 
-def _fields(request: MetadataRequest, context: RequestContext) -> dict[str, object]:
+def _fields(request: MetadataRequest, context: RequestContext[MetadataParts]) -> dict[str, object]:
     """The fields of an answer besides its topics."""
     image: ClusterImage = context.broker.images.current
     return {

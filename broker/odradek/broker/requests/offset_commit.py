@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from odradek.broker.groups.schema import OffsetAndMetadata
 from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.parts import ConsumerGroupParts
 from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
 from odradek.network.pending import Pending, when_ready
 from odradek.wire.protocol.errors import error_code
@@ -14,7 +15,9 @@ Partition = tuple[str, int]
 Commits = list[tuple[str, int, OffsetAndMetadata]]
 
 
-def handle(request: OffsetCommitRequest, context: RequestContext) -> Message | Pending[Message]:
+def handle(
+    request: OffsetCommitRequest, context: RequestContext[ConsumerGroupParts]
+) -> Message | Pending[Message]:
     unknown, commits = _commits(request, context)
     try:
         outcome = context.broker.groups.offsets.commit(
@@ -30,7 +33,9 @@ def handle(request: OffsetCommitRequest, context: RequestContext) -> Message | P
     return when_ready(outcome, lambda errors: _response(request, context, unknown, errors))
 
 
-def _commits(request: OffsetCommitRequest, context: RequestContext) -> tuple[set[Partition], Commits]:
+def _commits(
+    request: OffsetCommitRequest, context: RequestContext[ConsumerGroupParts]
+) -> tuple[set[Partition], Commits]:
     """The partitions that do not exist, and what can be committed for the others."""
     image = context.broker.images.current
     now_ms = context.broker.clock.wall_ms()
@@ -58,7 +63,7 @@ def _commits(request: OffsetCommitRequest, context: RequestContext) -> tuple[set
 
 def _response(
     request: OffsetCommitRequest,
-    context: RequestContext,
+    context: RequestContext[ConsumerGroupParts],
     unknown: set[Partition],
     outcome: list[OdradekError | None],
 ) -> Message:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import partition_codes
+from odradek.broker.requests.parts import ConsumerGroupParts
 from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
 from odradek.network.pending import Pending, when_ready
 from odradek.wire.protocol.errors import error_code
@@ -17,7 +18,9 @@ from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.groups import OffsetDeleteRequest
 
 
-def handle(request: OffsetDeleteRequest, context: RequestContext) -> Message | Pending[Message]:
+def handle(
+    request: OffsetDeleteRequest, context: RequestContext[ConsumerGroupParts]
+) -> Message | Pending[Message]:
     try:
         read = context.broker.groups.offsets.unread_subscriptions(request.group_id)
     except OdradekError as error:
@@ -28,7 +31,7 @@ def handle(request: OffsetDeleteRequest, context: RequestContext) -> Message | P
 
 
 async def _deleted_once_read(
-    request: OffsetDeleteRequest, context: RequestContext, read: Callable[[], None]
+    request: OffsetDeleteRequest, context: RequestContext[ConsumerGroupParts], read: Callable[[], None]
 ) -> Message:
     """Of a group whose members subscribe to many topics."""
     await context.broker.long_work.submit(read)
@@ -36,7 +39,9 @@ async def _deleted_once_read(
     return await answer if isinstance(answer, Pending) else answer
 
 
-def _deleted(request: OffsetDeleteRequest, context: RequestContext) -> Message | Pending[Message]:
+def _deleted(
+    request: OffsetDeleteRequest, context: RequestContext[ConsumerGroupParts]
+) -> Message | Pending[Message]:
     topics = context.broker.images.current.topics
     known = [
         (topic.name, partition.partition_index)

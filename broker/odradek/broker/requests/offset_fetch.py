@@ -15,6 +15,7 @@ from typing import Final
 from odradek.broker.groups.offset_requests import UNSTABLE
 from odradek.broker.groups.schema import OffsetAndMetadata
 from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.parts import ConsumerGroupParts
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.transaction_errors import UnstableOffsetCommit
 from odradek.network.pending import Pending
@@ -39,7 +40,9 @@ Asked = tuple[str, str | None, int, Topics | None]
 Others = Mapping[str, Mapping[tuple[str, int], OffsetAndMetadata]]
 
 
-def handle(request: OffsetFetchRequest, context: RequestContext) -> Message | Pending[Message]:
+def handle(
+    request: OffsetFetchRequest, context: RequestContext[ConsumerGroupParts]
+) -> Message | Pending[Message]:
     asked: list[Asked] = [(request.group_id, None, -1, request.topics)]
     if context.header.api_version >= VERSION_WITH_GROUPS:
         asked = [(one.group_id, one.member_id, one.member_epoch, one.topics) for one in request.groups]
@@ -59,7 +62,10 @@ def handle(request: OffsetFetchRequest, context: RequestContext) -> Message | Pe
 
 
 def _answer(
-    request: OffsetFetchRequest, asked: Sequence[Asked], context: RequestContext, others: Others
+    request: OffsetFetchRequest,
+    asked: Sequence[Asked],
+    context: RequestContext[ConsumerGroupParts],
+    others: Others,
 ) -> Message:
     groups = [_fetch(context, others, *one, require_stable=request.require_stable) for one in asked]
     if context.header.api_version >= VERSION_WITH_GROUPS:
@@ -68,7 +74,7 @@ def _answer(
 
 
 def _fetch(
-    context: RequestContext,
+    context: RequestContext[ConsumerGroupParts],
     others: Others,
     group_id: str,
     member_id: str | None,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 
 from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.parts import PartitionParts
 from odradek.foundation.errors import NotLeaderOrFollower, RequestError
 from odradek.wire.protocol.errors import error_code
 from odradek.wire.protocol.messages import Message
@@ -18,7 +19,7 @@ from odradek.wire.protocol.requests.cluster import OffsetForLeaderEpochRequest, 
 logger = logging.getLogger(__name__)
 
 
-def handle(request: OffsetForLeaderEpochRequest, context: RequestContext) -> Message:
+def handle(request: OffsetForLeaderEpochRequest, context: RequestContext[PartitionParts]) -> Message:
     topics = [
         {
             "topic": topic.topic,
@@ -33,7 +34,7 @@ def handle(request: OffsetForLeaderEpochRequest, context: RequestContext) -> Mes
 
 
 def _answer(
-    topic: str, asked: OffsetForLeaderPartition, context: RequestContext, *, replica_id: int
+    topic: str, asked: OffsetForLeaderPartition, context: RequestContext[PartitionParts], *, replica_id: int
 ) -> dict[str, object]:
     try:
         partition = context.broker.partitions.get(topic, asked.partition)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.delegation_tokens import secret_of, span_ms, token_of
+from odradek.broker.requests.parts import TokenParts
 from odradek.foundation.security_errors import DelegationTokenExpired, DelegationTokenOwnerMismatch
 from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.clients import RenewDelegationTokenRequest
 
 
-async def handle(request: RenewDelegationTokenRequest, context: RequestContext) -> Message:
+async def handle(request: RenewDelegationTokenRequest, context: RequestContext[TokenParts]) -> Message:
     secret = secret_of(context)
     token = token_of(bytes(request.hmac), secret, context)
     now_ms = context.broker.clock.wall_ms()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final, NoReturn
 
-from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.context import AnyContext
 from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.foundation.security_errors import IllegalSaslState
 from odradek.wire.protocol.messages import Message
@@ -15,12 +15,12 @@ logger = logging.getLogger(__name__)
 _LINES: Final = RateLimitedLog(logger, "requests of logins that have no place")
 
 
-def handle(request: SaslHandshakeRequest, context: RequestContext) -> Message:
+def handle(request: SaslHandshakeRequest, context: AnyContext) -> Message:
     """Raises IllegalSaslState, which is answered."""
     return refuse(context)
 
 
-def refuse(context: RequestContext) -> NoReturn:
+def refuse(context: AnyContext) -> NoReturn:
     """Log it and raise IllegalSaslState."""
     _LINES.warning(
         "%r wants to log in with SASL, and its listener %s has no logins, or it has logged in. "

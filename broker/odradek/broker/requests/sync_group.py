@@ -8,6 +8,7 @@ from typing import Final
 from odradek.broker.groups.classic.members import SyncRequest, SyncResult
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.long_answers import made
+from odradek.broker.requests.parts import ConsumerGroupParts
 from odradek.foundation.errors import InconsistentGroupProtocol
 from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
 from odradek.network.pending import Pending, when_ready
@@ -19,13 +20,17 @@ from odradek.wire.protocol.requests.groups import SyncGroupRequest
 VERSION_WITH_PROTOCOL: Final = 5
 
 
-def handle(request: SyncGroupRequest, context: RequestContext) -> Message | Pending[Message]:
+def handle(
+    request: SyncGroupRequest, context: RequestContext[ConsumerGroupParts]
+) -> Message | Pending[Message]:
     if len(request.assignments) > REQUEST_ELEMENTS_PER_TURN_MAX:
         return Pending(_synced_with_many(request, context))
     return _synced(request, context, _assignments(request))
 
 
-async def _synced_with_many(request: SyncGroupRequest, context: RequestContext) -> Message:
+async def _synced_with_many(
+    request: SyncGroupRequest, context: RequestContext[ConsumerGroupParts]
+) -> Message:
     """Of a leader with many assignments: the thread reads them, and the group those of its members."""
     assignments = await made(context, len(request.assignments), lambda: _assignments(request))
     answer = _synced(request, context, assignments)
@@ -37,7 +42,7 @@ def _assignments(request: SyncGroupRequest) -> dict[str, bytes]:
 
 
 def _synced(
-    request: SyncGroupRequest, context: RequestContext, assignments: Mapping[str, bytes]
+    request: SyncGroupRequest, context: RequestContext[ConsumerGroupParts], assignments: Mapping[str, bytes]
 ) -> Message | Pending[Message]:
     protocol_type = request.protocol_type
     protocol = request.protocol_name
@@ -56,7 +61,7 @@ def _synced(
     return when_ready(result, lambda synced: _response(context, synced))
 
 
-def _response(context: RequestContext, result: SyncResult) -> Message:
+def _response(context: RequestContext[ConsumerGroupParts], result: SyncResult) -> Message:
     return context.response(
         error_code=error_code(result.error),
         protocol_type=result.protocol_type,

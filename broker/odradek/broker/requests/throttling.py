@@ -24,7 +24,7 @@ from odradek.broker.quotas.keys import CLIENT_KEYS, QuotaKey
 from odradek.broker.quotas.meters import Meter, Meters
 from odradek.broker.quotas.precedence import QuotaTable
 from odradek.broker.quotas.windows import SampledRate
-from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.context import AnyContext
 from odradek.broker.requests.loading import Answer, Handle
 from odradek.foundation.clock import Clock, SystemClock
 from odradek.foundation.limits import CLIENT_THROTTLE_MS_MAX
@@ -105,7 +105,7 @@ class ClientThrottling:
         # The dispatcher has read the same clock when the request arrived.
         is_read = type(self._clock) is SystemClock
 
-        def produce(request: memoryview, context: RequestContext) -> Answer:
+        def produce(request: memoryview, context: AnyContext) -> Answer:
             answer = handle(request, context)
             connection = context[1]
             at = context[3] if is_read else monotonic_seconds()
@@ -120,7 +120,7 @@ class ClientThrottling:
 
         return cast(Handle, produce)
 
-    def _count_produced(self, answer: Answer, size: int, context: RequestContext, now_ms: int) -> Answer:
+    def _count_produced(self, answer: Answer, size: int, context: AnyContext, now_ms: int) -> Answer:
         """Count a Produce in its client's meter, and let the connection know what the client may use from now on."""
         connection, client_id = context.connection, context.header.client_id
         meter = self.produce.find(context.principal, client_id)
@@ -133,14 +133,14 @@ class ClientThrottling:
         return answer if not throttle_ms else self._late(answer, context, meter, throttle_ms)
 
     def _late(
-        self, answer: Answer, context: RequestContext, meter: Meter[SampledRate], throttle_ms: int
+        self, answer: Answer, context: AnyContext, meter: Meter[SampledRate], throttle_ms: int
     ) -> Answer:
         if type(answer) is Pending:
             waiting = cast("Pending[Ready]", answer)
             return waiting.then(lambda ready: self._exceeded(ready, context, meter, throttle_ms))
         return self._exceeded(cast(Ready, answer), context, meter, throttle_ms)
 
-    def _timed(self, handle: Handle, request: object, context: RequestContext) -> Answer:
+    def _timed(self, handle: Handle, request: object, context: AnyContext) -> Answer:
         """A request while there are quotas of time."""
         header = context.header
         api_key = header.api_key
@@ -160,13 +160,13 @@ class ClientThrottling:
             return answer
         return self._then(answer, context, size, perf_counter_ns() - started_ns)
 
-    def _then(self, answer: Answer, context: RequestContext, size: int, used_ns: int) -> Answer:
+    def _then(self, answer: Answer, context: AnyContext, size: int, used_ns: int) -> Answer:
         if type(answer) is Pending:
             waiting = cast("Pending[Ready]", answer)
             return waiting.then(lambda ready: self._measure(ready, context, size, used_ns))
         return self._measure(cast(Ready, answer), context, size, used_ns)
 
-    def _measure(self, answer: Ready, context: RequestContext, size: int, used_ns: int) -> Ready:
+    def _measure(self, answer: Ready, context: AnyContext, size: int, used_ns: int) -> Ready:
         """Record what the request has used. Returns the answer with its time to wait."""
         header = context.header
         now_ms = self.now_ms()
@@ -195,14 +195,14 @@ class ClientThrottling:
         return self._exceeded(answer, context, exceeded, throttle_ms)
 
     def _exceeded(
-        self, answer: Ready, context: RequestContext, meter: Meter[SampledRate], throttle_ms: int
+        self, answer: Ready, context: AnyContext, meter: Meter[SampledRate], throttle_ms: int
     ) -> Ready:
         """The answer with the time to wait, for which the connection is muted."""
         throttle_ms = min(throttle_ms, CLIENT_THROTTLE_MS_MAX)
         self._throttle(meter, context, throttle_ms)
         return with_throttle_time(context.header.api_key, context.header.api_version, answer, throttle_ms)
 
-    def _throttle(self, meter: Meter[SampledRate], context: RequestContext, throttle_ms: int) -> None:
+    def _throttle(self, meter: Meter[SampledRate], context: AnyContext, throttle_ms: int) -> None:
         meter.note(throttle_ms)
         context.connection.mute(throttle_ms, lambda: self._still_due_ms(meter))
 
@@ -217,12 +217,12 @@ class ClientThrottling:
         """The request that is being handled comes from a follower."""
         self._is_exempt = True
 
-    def fetch_bytes_max(self, context: RequestContext) -> int | None:
+    def fetch_bytes_max(self, context: AnyContext) -> int | None:
         """The most bytes of an answer that the client's quota lets through; None without a quota."""
         meter = self.fetch.find(context.principal, context.header.client_id)
         return None if meter is None else max(1, int(meter.limit * self._burst_seconds))
 
-    def fetch_throttle(self, context: RequestContext, size: int) -> tuple[int, bool]:
+    def fetch_throttle(self, context: AnyContext, size: int) -> tuple[int, bool]:
         """(how long a client must wait, whether an answer of this size is withheld). What is sent is counted.
 
         An answer that is too large for the quota, and alone in its windows, is sent: its client could never continue.

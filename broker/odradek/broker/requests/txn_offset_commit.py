@@ -14,6 +14,7 @@ from odradek.broker.groups.schema import OffsetAndMetadata
 from odradek.broker.replication.transaction_verifier import Question
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import partition_codes
+from odradek.broker.requests.parts import TransactionParts
 from odradek.foundation.errors import (
     BrokerNotAvailable,
     CoordinatorLoadInProgress,
@@ -43,7 +44,7 @@ _FIRST_WITH_LOADING: Final = 2
 Commits = list[tuple[str, int, OffsetAndMetadata]]
 
 
-async def handle(request: TxnOffsetCommitRequest, context: RequestContext) -> Message:
+async def handle(request: TxnOffsetCommitRequest, context: RequestContext[TransactionParts]) -> Message:
     commits = list(_known(request, context))
     errors: Iterable[OdradekError | None]
     try:
@@ -62,7 +63,7 @@ async def handle(request: TxnOffsetCommitRequest, context: RequestContext) -> Me
 
 
 def _known(
-    request: TxnOffsetCommitRequest, context: RequestContext
+    request: TxnOffsetCommitRequest, context: RequestContext[TransactionParts]
 ) -> Iterable[tuple[str, int, OffsetAndMetadata]]:
     """The offsets of topics that exist; a partition that is named twice has the last one."""
     image = context.broker.images.current
@@ -83,7 +84,7 @@ def _known(
 
 
 async def _write(
-    request: TxnOffsetCommitRequest, context: RequestContext, commits: Commits
+    request: TxnOffsetCommitRequest, context: RequestContext[TransactionParts], commits: Commits
 ) -> Iterable[OdradekError | None]:
     broker, version = context.broker, context.header.api_version
     if not request.group_id:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from odradek.broker.requests import change_log
-from odradek.broker.requests.context import SharedContext
+from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import error_fields
+from odradek.broker.requests.parts import AdminParts
 from odradek.foundation.errors import OdradekError, RequestError
 from odradek.metadata.controller.feature_plans import FeatureUpdate, UpgradeType
 from odradek.wire.protocol.messages import Message
@@ -15,7 +16,7 @@ from odradek.wire.protocol.requests.cluster import UpdateFeaturesRequest
 _FIRST_VERSION_WITH_TYPE: Final = 1
 
 
-async def handle(request: UpdateFeaturesRequest, context: SharedContext) -> Message:
+async def handle(request: UpdateFeaturesRequest, context: RequestContext[AdminParts]) -> Message:
     """Runs in a controller: `context.broker` is its `ControllerParts`."""
     version = context.header.api_version
     updates = [

@@ -15,6 +15,7 @@ from odradek.broker.replication.partition import Partition
 from odradek.broker.replication.transactional_writes import append_marker
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.long_answers import made
+from odradek.broker.requests.parts import MarkerParts
 from odradek.foundation.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
@@ -38,7 +39,7 @@ from odradek.wire.records.control import Marker
 logger = logging.getLogger(__name__)
 
 
-async def handle(request: WriteTxnMarkersRequest, context: RequestContext) -> Message:
+async def handle(request: WriteTxnMarkersRequest, context: RequestContext[MarkerParts]) -> Message:
     """All markers are appended before the first one is waited for."""
     async with Leftovers() as kept:
         outcomes: list[int | asyncio.Task[int]] = kept.until_end([])
@@ -75,7 +76,7 @@ def _rows(markers: Iterable[WritableTxnMarker], codes: Iterable[int]) -> Iterato
         yield {"producer_id": one.producer_id, "topics": topics}
 
 
-def _marker(one: WritableTxnMarker, context: RequestContext) -> Marker:
+def _marker(one: WritableTxnMarker, context: RequestContext[MarkerParts]) -> Marker:
     return Marker(
         producer_id=one.producer_id,
         producer_epoch=one.producer_epoch,
@@ -86,7 +87,7 @@ def _marker(one: WritableTxnMarker, context: RequestContext) -> Marker:
 
 
 def _write(
-    topic: str, index: int, marker: Marker, transaction_version: int, context: RequestContext
+    topic: str, index: int, marker: Marker, transaction_version: int, context: RequestContext[MarkerParts]
 ) -> int | Coroutine[object, None, int]:
     """Append one marker. Its error, or what ends with it once the marker is committed."""
     try:
@@ -110,7 +111,7 @@ async def _late_code(outcome: Awaitable[OdradekError | None]) -> int:
     return _code(await outcome)
 
 
-async def _committed(partition: Partition, last_offset: int, context: RequestContext) -> int:
+async def _committed(partition: Partition, last_offset: int, context: RequestContext[MarkerParts]) -> int:
     try:
         await partition.committed(last_offset, seconds_max=context.broker.settings.request_timeout_ms / 1000)
     except Exception as error:

@@ -18,9 +18,11 @@ from collections.abc import Callable
 from typing import Final
 
 from odradek.broker.replication.blocking import BlockingWork
-from odradek.broker.requests.context import ControllerParts
+from odradek.broker.requests.context import RequestParts
 from odradek.broker.requests.counters import RequestCounters
 from odradek.broker.requests.mutations import MutationQuotas
+from odradek.broker.requests.parts import AdminParts, ConfigParts, ControllerParts, ReplicaParts, TokenParts
+from odradek.broker.requests.table import CONTROLLER_HANDLERS
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import NotController
 from odradek.foundation.ids import TopicPartition
@@ -75,17 +77,27 @@ class ActiveController:
             store, self.controller.writer, self.images, self.settings, self.controller
         )
         self.subscribers: MetadataSubscribers
-        self.parts = ControllerParts(
-            broker_id=term.controller_id,
-            settings=settings,
-            clock=clock,
+        shared = RequestParts(
             images=self.images,
-            controller=self.controller,
-            leadership=self.leadership,
             counters=counters,
+            handlers=CONTROLLER_HANDLERS,
             authorizer=authorizer_of(settings, self.images) if settings.authorizer_class_name else None,
-            mutations=MutationQuotas(self.images, settings, clock),
-            long_work=long_work,
+            optional_long_work=long_work,
+            is_broker=False,
+        )
+        self.parts = ControllerParts(
+            shared=shared,
+            configs=ConfigParts(
+                shared, broker_id=term.controller_id, settings=settings, controller=self.controller
+            ),
+            tokens=TokenParts(shared, settings=settings, clock=clock, optional_controller=self.controller),
+            admin=AdminParts(
+                shared,
+                settings=settings,
+                active_controller=self.controller,
+                mutations=MutationQuotas(self.images, settings, clock),
+            ),
+            replicas=ReplicaParts(shared, new_leadership=lambda: self.leadership),
         )
 
     @property

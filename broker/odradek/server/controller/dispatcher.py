@@ -14,11 +14,11 @@ from __future__ import annotations
 import logging
 from typing import Final, TypeGuard, cast
 
-from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.context import AnyContext, RequestParts
 from odradek.broker.requests.counters import RequestCounters
 from odradek.broker.requests.dispatch import AnyStep, Dispatcher
 from odradek.broker.requests.loading import Answer, Handle
-from odradek.broker.requests.table import CONTROLLER_HANDLERS, Handler
+from odradek.broker.requests.table import CONTROLLER_HANDLERS
 from odradek.foundation.errors import NotController, RequestError
 from odradek.foundation.registry_errors import StoreError
 from odradek.foundation.security_errors import ClusterAuthorizationFailed
@@ -85,12 +85,12 @@ class ControllerDispatcher:
     def _may_act(self, connection: Connection) -> bool:
         """Whether the peer may send the requests of brokers; noted if not."""
         active = self._active_controller
-        authorizer = None if active is None else active.parts.authorizer
+        authorizer = None if active is None else active.parts.shared.authorizer
         if active is None or authorizer is None:
             return True
         from odradek.broker.requests.rights.rights import is_broker
 
-        return is_broker(authorizer, connection, active.parts.counters)
+        return is_broker(authorizer, connection, active.parts.shared.counters)
 
     def _follow(self, request: FollowRequest, connection: Connection) -> bytes | Pending[Frame | None]:
         active = self._active_controller
@@ -164,7 +164,7 @@ def _active_dispatcher(active: ActiveController) -> Dispatcher:
             raise NotController(f"The controller lost its registry: {error}") from error
         raise error
 
-    def end_the_term(handle: Handle, request: object, context: RequestContext) -> Answer:
+    def end_the_term(handle: Handle, request: object, context: AnyContext) -> Answer:
         try:
             answer = handle(request, context)
         except StoreError as error:
@@ -174,10 +174,10 @@ def _active_dispatcher(active: ActiveController) -> Dispatcher:
         return answer
 
     steps: list[AnyStep] = [end_the_term]
-    if active.parts.authorizer is not None:
+    if active.parts.shared.authorizer is not None:
         from odradek.broker.requests.rights.step import AuthorizationStep
 
-        steps.append(AuthorizationStep(active.parts.authorizer))
+        steps.append(AuthorizationStep(active.parts.shared.authorizer))
     return Dispatcher(active.parts, steps=steps)
 
 
@@ -185,9 +185,9 @@ class _StandbyParts:
     """The parts of a controller that is not the active one."""
 
     def __init__(self, counters: RequestCounters) -> None:
-        self.counters = counters
-        self.images = ImageHolder()
-        self.handlers: dict[int, Handler] = CONTROLLER_HANDLERS
+        self.shared: Final = RequestParts(
+            images=ImageHolder(), counters=counters, handlers=CONTROLLER_HANDLERS, is_broker=False
+        )
 
 
 def _standby_dispatcher(counters: RequestCounters) -> Dispatcher:
@@ -196,5 +196,5 @@ def _standby_dispatcher(counters: RequestCounters) -> Dispatcher:
     return Dispatcher(_StandbyParts(counters), handles=dict.fromkeys(refused, _refuse))
 
 
-def _refuse(request: object, context: RequestContext) -> Answer:
+def _refuse(request: object, context: AnyContext) -> Answer:
     raise NotController(_NOT_ACTIVE)

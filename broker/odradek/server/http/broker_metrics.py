@@ -67,7 +67,7 @@ def _quotas_of_clients(broker: AnyBroker) -> Iterator[Sample]:
             QuotaKey.FETCH: throttling.fetch,
             QuotaKey.REQUEST: throttling.request,
         }
-    mutations = broker.parts.mutations
+    mutations = broker.mutations
     if mutations is not None and mutations.meters is not None:
         kinds[QuotaKey.CONTROLLER_MUTATION] = mutations.meters
     for key, meters in kinds.items():
@@ -151,8 +151,8 @@ def _requests(all_counters: RequestCounters) -> Iterator[Sample]:
 def _waiting(broker: AnyBroker) -> Iterator[Sample]:
     yield metrics.WAITING_REQUESTS.sample(len(broker.purgatory), "fetch")
     yield metrics.WAITING_REQUESTS.sample(len(broker.partitions.acknowledgements), "produce")
-    yield metrics.FETCH_SESSIONS.sample(len(broker.parts.fetch_sessions))
-    yield metrics.FETCH_SESSION_EVICTIONS.sample(broker.parts.fetch_sessions.evictions)
+    yield metrics.FETCH_SESSIONS.sample(len(broker.parts.fetch.fetch_sessions))
+    yield metrics.FETCH_SESSION_EVICTIONS.sample(broker.parts.fetch.fetch_sessions.evictions)
 
 
 def _connections(broker: AnyBroker) -> Iterator[Sample]:

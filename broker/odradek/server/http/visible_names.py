@@ -81,7 +81,7 @@ def names_for(broker: AnyBroker, host: str, principal: str | None = None) -> Nam
     if not broker.settings.authorizer_class_name:
         is_named = principal not in (None, ANONYMOUS)
         return AllNames() if is_named or admits_anonymous(broker.settings) else NoNames()
-    authorizer = broker.parts.authorizer if broker.is_serving else None
+    authorizer = broker.parts.shared.authorizer if broker.is_serving else None
     return NoNames() if authorizer is None else DescribableNames(authorizer, principal or ANONYMOUS, host)
 
 
@@ -90,7 +90,7 @@ def may_alter(broker: AnyBroker, host: str, principal: str | None) -> bool:
 
     Without protection of the port, or without an authorizer, callers on this machine may, and no others.
     """
-    authorizer = broker.parts.authorizer if broker.is_serving else None
+    authorizer = broker.parts.shared.authorizer if broker.is_serving else None
     if principal is None or not broker.settings.authorizer_class_name:
         return ip_address(host).is_loopback
     return authorizer is not None and authorizer.allows_cluster(principal, host, AclOperation.ALTER)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import Final, cast
 
 from odradek.broker.replication.replica_selector import replica_selector
-from odradek.broker.requests.context import FetchThrottling, RequestContext
+from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.current_leaders import current_leaders
 from odradek.broker.requests.fetch.followers import FollowerReading
 from odradek.broker.requests.fetch.reading import Fetched, FetchReading, FetchTarget
@@ -23,6 +23,7 @@ from odradek.broker.requests.fetch.sessions import (
     ManyPartitions,
 )
 from odradek.broker.requests.loading import for_many
+from odradek.broker.requests.parts import FetchParts, FetchThrottling
 from odradek.foundation.errors import (
     FetchSessionIdNotFound,
     RequestError,
@@ -62,7 +63,7 @@ Restrict = Callable[[FetchReading], Awaitable[None]]
 _INLINE_BYTES_OF_MANY_MAX: Final = 1024 * 1024
 
 
-def handle(frame: memoryview, context: RequestContext) -> Frame | Pending[Frame]:
+def handle(frame: memoryview, context: RequestContext[FetchParts]) -> Frame | Pending[Frame]:
     header = context.header
     try:
         request = parse_fetch_request(header.api_version, frame, header.body_position)
@@ -73,7 +74,7 @@ def handle(frame: memoryview, context: RequestContext) -> Frame | Pending[Frame]
 
 def answer_request(
     request: FetchRequest,
-    context: RequestContext,
+    context: RequestContext[FetchParts],
     *,
     restrict: Callable[[FetchReading], None] | None = None,
     restrict_many: Restrict | None = None,
@@ -99,7 +100,7 @@ def answer_request(
     return fetch.wait(results, bytes_missing=bytes_missing, wait_seconds=wait_ms / 1000)
 
 
-def refuse(frame: memoryview, context: RequestContext, code: int) -> Frame:
+def refuse(frame: memoryview, context: RequestContext[FetchParts], code: int) -> Frame:
     """The answer that has the error `code` for every partition; for tests that ask for faults."""
     header = context.header
     request = parse_fetch_request(header.api_version, frame, header.body_position, 0)
@@ -122,7 +123,7 @@ class Fetch:
 
     def __init__(
         self,
-        context: RequestContext,
+        context: RequestContext[FetchParts],
         reading: FetchReading,
         *,
         session: FetchSession | None,
@@ -256,7 +257,7 @@ def _is_new(fetched: Fetched) -> bool:
 # --- the partitions to read -------------------------------------------------------------------------------
 
 
-def open_fetch(request: FetchRequest, context: RequestContext) -> Fetch:
+def open_fetch(request: FetchRequest, context: RequestContext[FetchParts]) -> Fetch:
     """Find the partitions asked for, by session or not. Raises the errors of fetch sessions."""
     version = context.header.api_version
     sessions = context.broker.fetch_sessions
@@ -296,7 +297,7 @@ def open_fetch(request: FetchRequest, context: RequestContext) -> Fetch:
 
 def fetch_of(
     request: FetchRequest,
-    context: RequestContext,
+    context: RequestContext[FetchParts],
     session: FetchSession | None,
     targets: Collection[FetchTarget],
     *,
@@ -319,7 +320,7 @@ def fetch_of(
 
 
 def _limited(
-    throttling: FetchThrottling, request: FetchRequest, context: RequestContext, bytes_max: int
+    throttling: FetchThrottling, request: FetchRequest, context: RequestContext[FetchParts], bytes_max: int
 ) -> tuple[int, FetchThrottling | None]:
     """(most bytes, the quota that counts). More than all windows of a quota could never be sent at once."""
     if request.replica_id >= 0:
@@ -331,7 +332,7 @@ def _limited(
 
 def _reading(
     request: FetchRequest,
-    context: RequestContext,
+    context: RequestContext[FetchParts],
     targets: Collection[FetchTarget],
     session: FetchSession | None,
     *,
@@ -365,7 +366,7 @@ def _reading(
 
 
 def encode(
-    context: RequestContext,
+    context: RequestContext[FetchParts],
     results: list[Fetched],
     *,
     session_id: int,

@@ -17,6 +17,7 @@ from odradek.broker.requests.fetch.sessions import (
     ManyTargets,
 )
 from odradek.broker.requests.long_answers import parsed_in_thread
+from odradek.broker.requests.parts import FetchParts
 from odradek.foundation.errors import FetchSessionIdNotFound, InvalidRequest, RequestError
 from odradek.foundation.turn_limits import FETCH_SESSION_PARTITIONS_MAX
 from odradek.foundation.turns import Leftovers, Turn
@@ -28,7 +29,7 @@ _LOST_LOOK_SECONDS: Final = 1.0
 
 
 async def answer_in_turns(
-    frame: memoryview, context: RequestContext, *, restrict: Restrict | None = None
+    frame: memoryview, context: RequestContext[FetchParts], *, restrict: Restrict | None = None
 ) -> Frame:
     """The answer to a request for many partitions, some of which are read in each turn of the loop."""
     header = context.header
@@ -52,7 +53,10 @@ async def answer_in_turns(
 
 
 async def answer_session(
-    session: FetchSession, request: FetchRequest, context: RequestContext, restrict: Restrict | None
+    session: FetchSession,
+    request: FetchRequest,
+    context: RequestContext[FetchParts],
+    restrict: Restrict | None,
 ) -> Frame:
     """The answer to a fetch of a session with many partitions."""
     assert isinstance(session.targets, ManyTargets)
@@ -60,7 +64,7 @@ async def answer_session(
     return await _answer_many(fetch, request, context, restrict)
 
 
-async def _open_many(request: FetchRequest, context: RequestContext, kept: Leftovers) -> Fetch:
+async def _open_many(request: FetchRequest, context: RequestContext[FetchParts], kept: Leftovers) -> Fetch:
     """As `open_fetch`. There is no session for more partitions than it may have."""
     sessions = context.broker.fetch_sessions
     follower_id = max(request.replica_id, NO_FOLLOWER)
@@ -97,7 +101,7 @@ async def _open_many(request: FetchRequest, context: RequestContext, kept: Lefto
 
 
 async def _answer_many(
-    fetch: Fetch, request: FetchRequest, context: RequestContext, restrict: Restrict | None
+    fetch: Fetch, request: FetchRequest, context: RequestContext[FetchParts], restrict: Restrict | None
 ) -> Frame:
     """As `answer_request` answers a fetch, in several turns."""
     if restrict is not None:
@@ -117,7 +121,7 @@ async def _answer_many(
 async def _waited(
     fetch: Fetch,
     results: list[Fetched],
-    context: RequestContext,
+    context: RequestContext[FetchParts],
     *,
     bytes_missing: int,
     wait_seconds: float,

@@ -20,6 +20,7 @@ from odradek.broker.replication.transaction_verifier import Question
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.current_leaders import current_leaders
 from odradek.broker.requests.loading import for_many
+from odradek.broker.requests.parts import ProduceParts
 from odradek.broker.requests.produce.refusals import (
     FIRST_WITH_ZSTD,
     check_internal,
@@ -78,7 +79,7 @@ class Late(NamedTuple):
     placeholder: ProducePartitionResult
 
 
-def handle(frame: memoryview, context: RequestContext) -> Answer:
+def handle(frame: memoryview, context: RequestContext[ProduceParts]) -> Answer:
     header = context.header
     version = header.api_version
     if version >= FIRST_FLEXIBLE:
@@ -96,7 +97,7 @@ def handle(frame: memoryview, context: RequestContext) -> Answer:
 
 def answer_request(
     request: ProduceRequest,
-    context: RequestContext,
+    context: RequestContext[ProduceParts],
     *,
     refusal: RequestError | None = None,
     denied: Mapping[str | bytes, RequestError] = MappingProxyType({}),
@@ -123,7 +124,7 @@ def answer_request(
 
 async def _verify_and_append(
     request: ProduceRequest,
-    context: RequestContext,
+    context: RequestContext[ProduceParts],
     verification: Verification,
     question: Question,
     refused_by_key: Mapping[tuple[str | bytes, int], RequestError],
@@ -139,7 +140,7 @@ async def _verify_and_append(
 
 def _append_all(
     request: ProduceRequest,
-    context: RequestContext,
+    context: RequestContext[ProduceParts],
     verification: Verification,
     *,
     refusal: RequestError | None = None,
@@ -172,7 +173,7 @@ def _append_all(
     return _answer_all(context, acks, results, uncommitted, late, request.timeout_ms)
 
 
-def answer_one(one: OnePartition, context: RequestContext) -> Answer:
+def answer_one(one: OnePartition, context: RequestContext[ProduceParts]) -> Answer:
     """As `answer_request`, for records of one partition without a transactional id."""
     acks, raw, key, index, records, timeout_ms = one
     # Nearly no request is refused, and asking why costs a thirtieth of answering it.
@@ -187,7 +188,7 @@ def answer_one(one: OnePartition, context: RequestContext) -> Answer:
 
 
 def _answer_all(
-    context: RequestContext,
+    context: RequestContext[ProduceParts],
     acks: int,
     results: Results,
     uncommitted: list[Uncommitted],
@@ -204,7 +205,7 @@ def _answer_all(
 
 
 async def _append_late(
-    context: RequestContext,
+    context: RequestContext[ProduceParts],
     acks: int,
     results: Results,
     uncommitted: list[Uncommitted],
@@ -222,14 +223,14 @@ async def _append_late(
 
 
 async def append_admitted_ones(
-    acks: int, context: RequestContext, uncommitted: list[Uncommitted], late: list[Late]
+    acks: int, context: RequestContext[ProduceParts], uncommitted: list[Uncommitted], late: list[Late]
 ) -> dict[int, ProducePartitionResult]:
     """The results of the batches that a thread looks at, by the id of what each replaces."""
     return {id(one.placeholder): await _append_admitted(one, acks, context, uncommitted) for one in late}
 
 
 async def _append_admitted(
-    one: Late, acks: int, context: RequestContext, uncommitted: list[Uncommitted]
+    one: Late, acks: int, context: RequestContext[ProduceParts], uncommitted: list[Uncommitted]
 ) -> ProducePartitionResult:
     """The result of a batch once a thread has admitted it; again where the topic's settings have changed since."""
     long = one.long
@@ -247,7 +248,7 @@ async def _append_admitted(
 
 
 def answer_later(
-    context: RequestContext,
+    context: RequestContext[ProduceParts],
     acks: int,
     topics: Results,
     uncommitted: list[Uncommitted],
@@ -304,7 +305,7 @@ def refusal_of_batches(
     return None
 
 
-def refuse(frame: memoryview, context: RequestContext, code: int) -> bytes | None:
+def refuse(frame: memoryview, context: RequestContext[ProduceParts], code: int) -> bytes | None:
     """The answer that has the error `code` for every partition; for tests that ask for faults."""
     request = parse_produce_request(context.header.api_version, frame, context.header.body_position, 0)
     results = [
@@ -319,7 +320,7 @@ def append(
     index: int,
     records: memoryview | None,
     acks: int,
-    context: RequestContext,
+    context: RequestContext[ProduceParts],
     refusal: RequestError | None,
     uncommitted: list[Uncommitted],
     late: list[Late],
@@ -358,7 +359,7 @@ def append(
     return result
 
 
-def pack_answer(context: RequestContext, acks: int, topics: Results) -> bytes | None:
+def pack_answer(context: RequestContext[ProduceParts], acks: int, topics: Results) -> bytes | None:
     header = context.header
     if acks == 0:
         if any(result.error_code for _, results in topics for result in results):

@@ -9,6 +9,7 @@ from typing import Final
 
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.long_answers import parsed_in_thread
+from odradek.broker.requests.parts import ProduceParts
 from odradek.broker.requests.produce.handler import (
     Late,
     Results,
@@ -32,7 +33,7 @@ _NOTHING_DENIED: Final[Mapping[str | bytes, RequestError]] = MappingProxyType({}
 
 async def answer_in_turns(
     frame: memoryview,
-    context: RequestContext,
+    context: RequestContext[ProduceParts],
     *,
     check: Callable[[ProduceRequest], Awaitable[Checked]] | None = None,
 ) -> bytes | None:
@@ -57,7 +58,7 @@ async def answer_in_turns(
 
 async def _answer_many(
     request: ProduceRequest,
-    context: RequestContext,
+    context: RequestContext[ProduceParts],
     kept: Leftovers,
     check: Callable[[ProduceRequest], Awaitable[Checked]] | None,
 ) -> bytes | None:

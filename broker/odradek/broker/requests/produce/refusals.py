@@ -12,6 +12,7 @@ from typing import Final
 
 from odradek.broker.replication.partition import Partition
 from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.parts import ProduceParts
 from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import (
     CorruptRecord,
@@ -52,7 +53,7 @@ _WITHOUT_LOG_START: Final = (
 )
 
 
-def check_internal(partition: Partition, context: RequestContext) -> None:
+def check_internal(partition: Partition, context: RequestContext[ProduceParts]) -> None:
     """Raises InvalidTopic unless the request comes from Kafka's own admin client.
 
     The broker keeps its state in the topic, and could not read the records of another client.
@@ -87,7 +88,7 @@ def frame_error(records: Buffer, version: int) -> RequestError | None:
 def failed_result(
     index: int,
     error: Exception,
-    context: RequestContext,
+    context: RequestContext[ProduceParts],
     key: str | bytes,
     partition: Partition | None,
     records: memoryview | None,

@@ -16,6 +16,7 @@ from odradek.broker.replication.hosted_partitions import HostedPartitions
 from odradek.broker.replication.transaction_verifier import Question, Refusals
 from odradek.broker.replication.transactional_writes import begin_verification
 from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.parts import ProduceParts
 from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import (
     BrokerNotAvailable,
@@ -137,7 +138,7 @@ def as_answered(error: RequestError, version: int) -> RequestError:
 
 def begin_verifying(
     request: ProduceRequest,
-    context: RequestContext,
+    context: RequestContext[ProduceParts],
     refusal: RequestError | None,
     denied: Mapping[str | bytes, RequestError],
 ) -> tuple[Verification, RequestError | None]:
@@ -154,7 +155,7 @@ def begin_verifying(
 
 
 async def verified(
-    context: RequestContext, verification: Verification, question: Question
+    context: RequestContext[ProduceParts], verification: Verification, question: Question
 ) -> Mapping[tuple[str | bytes, int], RequestError]:
     """Why partitions are not appended to, as the transaction coordinator says it."""
     version = context.header.api_version

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from odradek.broker.replication.acknowledgements import Waiters
 from odradek.broker.replication.partition import Partition
 from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.parts import ProduceParts
 from odradek.foundation.errors import KafkaStorageError, RequestError, RequestTimedOut
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.network.pending import Pending
@@ -39,7 +40,11 @@ async def when_flushed(uncommitted: Sequence[Uncommitted], *, answer: MakeAnswer
 
 
 def when_held_by_all(
-    uncommitted: Sequence[Uncommitted], context: RequestContext, *, timeout_ms: int, answer: MakeAnswer
+    uncommitted: Sequence[Uncommitted],
+    context: RequestContext[ProduceParts],
+    *,
+    timeout_ms: int,
+    answer: MakeAnswer,
 ) -> bytes | Pending[bytes | None] | None:
     """The answer once all in-sync replicas hold the records, or cannot, or the request's time is up."""
     pending: Pending[bytes | None] = Pending()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
-from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.context import AnyContext
 from odradek.broker.requests.failures import error_fields, partition_codes
 from odradek.broker.requests.find_coordinator import GROUP, NOBODY, TRANSACTION
 from odradek.broker.requests.loading import Answer, Handle
@@ -16,7 +16,7 @@ from odradek.broker.requests.offset_fetch import (
 )
 from odradek.broker.requests.rights.rights import Rights, error_for
 from odradek.broker.requests.rights.rules import (
-    Check,
+    AnyCheck,
     Named,
     changed,
     each,
@@ -44,14 +44,14 @@ T = TypeVar("T", bound=Named)
 _FIRST_WITH_KEYS: Final = 4
 _KEY_TYPES: Final = {GROUP: AclResourceType.GROUP, TRANSACTION: AclResourceType.TRANSACTIONAL_ID}
 _TOPIC_DENIED: Final = error_code(error_for(AclResourceType.TOPIC))
-_DESCRIBED: Final[Check[requests.ConsumerGroupDescribeRequest]] = each(
+_DESCRIBED: Final[AnyCheck[requests.ConsumerGroupDescribeRequest]] = each(
     "group_ids", on_element(AclOperation.DESCRIBE, AclResourceType.GROUP)
 )
 _HIDDEN_TOPIC: Final = "The group has described topic(s) that the client is not authorized to describe."
 
 
 def find_coordinator(
-    handle: Handle, request: requests.FindCoordinatorRequest, context: RequestContext, rights: Rights
+    handle: Handle, request: requests.FindCoordinatorRequest, context: AnyContext, rights: Rights
 ) -> Answer:
     resource_type = _KEY_TYPES.get(request.key_type)
     if resource_type is None:
@@ -77,7 +77,7 @@ def find_coordinator(
 
 
 def list_groups(
-    handle: Handle, request: requests.ListGroupsRequest, context: RequestContext, rights: Rights
+    handle: Handle, request: requests.ListGroupsRequest, context: AnyContext, rights: Rights
 ) -> Answer:
     """All groups with Describe on the cluster, else those with Describe: never an error."""
     if rights.may_instead(AclOperation.DESCRIBE, AclResourceType.CLUSTER):
@@ -95,7 +95,7 @@ def list_groups(
 
 
 def offset_fetch(
-    handle: Handle, request: requests.OffsetFetchRequest, context: RequestContext, rights: Rights
+    handle: Handle, request: requests.OffsetFetchRequest, context: AnyContext, rights: Rights
 ) -> Answer:
     """Describe of each group, and of each topic. With all topics of a group, hidden ones are absent."""
     version = context.header.api_version
@@ -131,7 +131,7 @@ def offset_fetch(
 
 
 def _offset_fetch_of_one(
-    handle: Handle, request: requests.OffsetFetchRequest, context: RequestContext, rights: Rights
+    handle: Handle, request: requests.OffsetFetchRequest, context: AnyContext, rights: Rights
 ) -> Answer:
     version = context.header.api_version
     error = rights.refusal(AclOperation.DESCRIBE, AclResourceType.GROUP, request.group_id)
@@ -167,7 +167,7 @@ def _visible_answers(topics: Iterable[T], rights: Rights) -> tuple[T, ...]:
 
 
 def _denied_topics(
-    context: RequestContext,
+    context: AnyContext,
     hidden: Sequence[requests.OffsetFetchRequestTopic] | Sequence[requests.OffsetFetchRequestTopics],
 ) -> responses.OffsetFetchResponse:
     """The answers for topics that the client may not describe: in `topics`, or in one group."""
@@ -177,7 +177,7 @@ def _denied_topics(
 
 
 def leave_group(
-    handle: Handle, request: requests.LeaveGroupRequest, context: RequestContext, rights: Rights
+    handle: Handle, request: requests.LeaveGroupRequest, context: AnyContext, rights: Rights
 ) -> Answer:
     """Read of the group. The error is the whole answer's, not the members'."""
     error = rights.refusal(AclOperation.READ, AclResourceType.GROUP, request.group_id)
@@ -187,7 +187,7 @@ def leave_group(
 
 
 def offset_delete(
-    handle: Handle, request: requests.OffsetDeleteRequest, context: RequestContext, rights: Rights
+    handle: Handle, request: requests.OffsetDeleteRequest, context: AnyContext, rights: Rights
 ) -> Answer:
     """Delete of the group, and Read of each topic. With an error of the group, no topic is answered."""
     error = rights.refusal(AclOperation.DELETE, AclResourceType.GROUP, request.group_id)
@@ -208,7 +208,7 @@ def offset_delete(
 
 
 def heartbeat_of_subscription(
-    handle: Handle, request: requests.ConsumerGroupHeartbeatRequest, context: RequestContext, rights: Rights
+    handle: Handle, request: requests.ConsumerGroupHeartbeatRequest, context: AnyContext, rights: Rights
 ) -> Answer:
     """ConsumerGroupHeartbeat: Read of the group, and Describe of every subscribed name."""
     reads_group(request, rights)
@@ -221,7 +221,7 @@ def heartbeat_of_subscription(
 
 
 async def _heartbeat_of_many(
-    handle: Handle, request: requests.ConsumerGroupHeartbeatRequest, context: RequestContext, rights: Rights
+    handle: Handle, request: requests.ConsumerGroupHeartbeatRequest, context: AnyContext, rights: Rights
 ) -> Message | Frame | None:
     turn = Turn()
     for name in request.subscribed_topic_names or ():
@@ -233,7 +233,7 @@ async def _heartbeat_of_many(
 
 
 def describe_consumer_groups(
-    handle: Handle, request: requests.ConsumerGroupDescribeRequest, context: RequestContext, rights: Rights
+    handle: Handle, request: requests.ConsumerGroupDescribeRequest, context: AnyContext, rights: Rights
 ) -> Answer:
     """Describe of each group. One with a topic that the client may not describe is shown without its members."""
 

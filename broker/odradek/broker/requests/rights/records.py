@@ -11,11 +11,12 @@ import uuid
 from collections import Counter
 from typing import TYPE_CHECKING, Final, cast
 
-from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.context import AnyContext, RequestContext
 from odradek.broker.requests.fetch import handler as fetch_handler
 from odradek.broker.requests.fetch.reading import FetchReading
 from odradek.broker.requests.loading import Answer, Handle
 from odradek.broker.requests.long_answers import parsed_in_thread
+from odradek.broker.requests.parts import FetchParts, ProduceParts
 from odradek.broker.requests.produce import handler as produce_handler
 from odradek.broker.requests.rights.rights import Rights, error_for, logs_allowed
 from odradek.foundation.errors import RequestError
@@ -50,7 +51,7 @@ def produce_behind_check(handle: Handle, authorizer: Authorizer) -> Handle:
     """
     answer_one = produce_handler.answer_one if handle is produce_handler.handle else None
 
-    def checked(frame: memoryview, context: RequestContext) -> Answer:
+    def checked(frame: memoryview, context: RequestContext[ProduceParts]) -> Answer:
         header = context.header
         version = header.api_version
         # By index: a named tuple's attribute takes three times as long.
@@ -64,7 +65,9 @@ def produce_behind_check(handle: Handle, authorizer: Authorizer) -> Handle:
     return cast(Handle, checked)
 
 
-def produce(handle: Handle, frame: memoryview, context: RequestContext, rights: Rights) -> Answer:
+def produce(
+    handle: Handle, frame: memoryview, context: RequestContext[ProduceParts], rights: Rights
+) -> Answer:
     """Write of each topic; of the transactional id too, where the records belong to a transaction."""
     header = context.header
     position = header.body_position
@@ -93,7 +96,9 @@ def produce(handle: Handle, frame: memoryview, context: RequestContext, rights: 
     return cast(Answer, produce_handler.answer_request(request, context))
 
 
-async def _check_many(request: ProduceRequest, context: RequestContext, rights: Rights) -> Checked:
+async def _check_many(
+    request: ProduceRequest, context: RequestContext[ProduceParts], rights: Rights
+) -> Checked:
     """As for a small request, some topics in each turn of the loop."""
     refusal = _transaction_refusal(request, rights)
     denied: dict[str | bytes, RequestError] = {}
@@ -115,7 +120,7 @@ def _transaction_refusal(request: ProduceRequest, rights: Rights) -> RequestErro
 
 
 def _denied_topics(
-    request: ProduceRequest, context: RequestContext, rights: Rights
+    request: ProduceRequest, context: RequestContext[ProduceParts], rights: Rights
 ) -> dict[str | bytes, RequestError]:
     return {
         topic.key: error_for(AclResourceType.TOPIC)
@@ -124,14 +129,14 @@ def _denied_topics(
     }
 
 
-def _is_denied(topic: ProducedTopic, context: RequestContext, rights: Rights) -> bool:
+def _is_denied(topic: ProducedTopic, context: RequestContext[ProduceParts], rights: Rights) -> bool:
     name = _name_of(topic.key, context)
     return name is not None and not rights.may(
         AclOperation.WRITE, AclResourceType.TOPIC, name, count=len(topic.partitions)
     )
 
 
-def _name_of(key: str | bytes, context: RequestContext) -> str | None:
+def _name_of(key: str | bytes, context: AnyContext) -> str | None:
     """The topic's name; None for an unknown id, which the handler answers as such."""
     if isinstance(key, str):
         return key
@@ -139,7 +144,7 @@ def _name_of(key: str | bytes, context: RequestContext) -> str | None:
     return None if topic is None else topic.name
 
 
-def fetch(handle: Handle, frame: memoryview, context: RequestContext, rights: Rights) -> Answer:
+def fetch(handle: Handle, frame: memoryview, context: RequestContext[FetchParts], rights: Rights) -> Answer:
     """Read of each topic; a request that claims to be a follower's needs ClusterAction on the cluster instead.
 
     A fetch that waits keeps the rights with which it began, so for max.wait.ms at most.
@@ -164,7 +169,7 @@ def fetch(handle: Handle, frame: memoryview, context: RequestContext, rights: Ri
     )
 
 
-async def _fetch_many(frame: memoryview, context: RequestContext, rights: Rights) -> Frame:
+async def _fetch_many(frame: memoryview, context: RequestContext[FetchParts], rights: Rights) -> Frame:
     """As for a small request. Whose it claims to be stands in its last bytes, so a thread reads all of them."""
     from odradek.broker.requests.fetch import many as fetch_many
 
@@ -188,7 +193,7 @@ async def _fetch_many(frame: memoryview, context: RequestContext, rights: Rights
     return fetch_handler.refuse(frame, context, error_code(error_for(AclResourceType.TOPIC)))
 
 
-async def _restrict(reading: FetchReading, context: RequestContext, rights: Rights) -> None:
+async def _restrict(reading: FetchReading, context: RequestContext[FetchParts], rights: Rights) -> None:
     """Deny the topics that the client may not read, some partitions in each turn of the loop."""
     counts: Counter[str | bytes] = Counter()
     denied: dict[str | bytes, RequestError] = {}
@@ -208,7 +213,7 @@ async def _restrict(reading: FetchReading, context: RequestContext, rights: Righ
 
 
 def _unreadable(
-    reading: FetchReading, context: RequestContext, rights: Rights
+    reading: FetchReading, context: RequestContext[FetchParts], rights: Rights
 ) -> dict[str | bytes, RequestError]:
     version = rights.version
     state = context.connection.state

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.context import AnyContext
 from odradek.broker.requests.counters import RequestCounters
 from odradek.foundation.errors import RequestError
 from odradek.foundation.limits import AUDIT_LINES_PER_MINUTE_MAX, AUDIT_NAME_CHARACTERS_MAX
@@ -64,7 +64,7 @@ class Rights:
 
     __slots__ = ("_authorizer", "_context")
 
-    def __init__(self, authorizer: Authorizer, context: RequestContext) -> None:
+    def __init__(self, authorizer: Authorizer, context: AnyContext) -> None:
         self._authorizer = authorizer
         self._context = context
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Generic, Never, Protocol, TypeVar, cast
 
 from odradek.broker.requests import failures
-from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.context import AnyContext, RequestContext
 from odradek.broker.requests.loading import Answer, Handle
 from odradek.broker.requests.long_answers import free, made
 from odradek.broker.requests.rights.rights import Rights
@@ -34,7 +34,10 @@ E = TypeVar("E")
 A = TypeVar("A")
 M = TypeVar("M")
 
-Check = Callable[[Handle, R, RequestContext, Rights], Answer]
+# The table erases the types of requests and of contexts: each check has those of its own API.
+Check = Callable[[Handle, R, RequestContext[Never], Rights], Answer]
+# One that looks at nothing which a family has for itself.
+AnyCheck = Callable[[Handle, R, AnyContext, Rights], Answer]
 # What a request needs as a whole: raises the error of a denied operation.
 Need = Callable[[R, Rights], None]
 # What one element of a request needs: the error of a denied operation, or None.
@@ -59,15 +62,15 @@ class OfTransaction(Protocol):
     transactional_id: str
 
 
-def nothing(handle: Handle, request: object, context: RequestContext, rights: Rights) -> Answer:
+def nothing(handle: Handle, request: object, context: AnyContext, rights: Rights) -> Answer:
     """Every client may send it; what the answer shows may still depend on rights."""
     return handle(request, context)
 
 
-def whole(*needs: Need[R]) -> Check[R]:
+def whole(*needs: Need[R]) -> AnyCheck[R]:
     """All or nothing: the request needs each of `needs`."""
 
-    def check(handle: Handle, request: R, context: RequestContext, rights: Rights) -> Answer:
+    def check(handle: Handle, request: R, context: AnyContext, rights: Rights) -> Answer:
         for need in needs:
             need(request, rights)
         return handle(request, context)
@@ -132,13 +135,13 @@ class _Sorting(Generic[R, E]):
                 self.denied.setdefault(type(error), (error, []))[1].append(element)
 
 
-def each(field: str, element_need: ElementNeed[R, E], *needs: Need[R], **defaults: object) -> Check[R]:
+def each(field: str, element_need: ElementNeed[R, E], *needs: Need[R], **defaults: object) -> AnyCheck[R]:
     """Each element of an array by itself, once the request has what it needs as a whole.
 
     `defaults` are values that the answer's element has besides the error.
     """
 
-    def check(handle: Handle, request: R, context: RequestContext, rights: Rights) -> Answer:
+    def check(handle: Handle, request: R, context: AnyContext, rights: Rights) -> Answer:
         for need in needs:
             need(request, rights)
         elements = getattr(request, field) or ()
@@ -152,7 +155,7 @@ def each(field: str, element_need: ElementNeed[R, E], *needs: Need[R], **default
     async def check_in_parts(
         handle: Handle,
         request: R,
-        context: RequestContext,
+        context: AnyContext,
         elements: Sequence[E],
         sorting: _Sorting[R, E],
     ) -> Message | Frame | None:
@@ -169,7 +172,7 @@ def each(field: str, element_need: ElementNeed[R, E], *needs: Need[R], **default
             answer = answered(handle, request, context, sorting, refused)
             return await answer if isinstance(answer, Pending) else answer
 
-    def refusal(request: R, context: RequestContext, sorting: _Sorting[R, E]) -> Message:
+    def refusal(request: R, context: AnyContext, sorting: _Sorting[R, E]) -> Message:
         """The answer for all that is denied."""
         answer: Message | None = None
         for error, elements in sorting.denied.values():
@@ -181,7 +184,7 @@ def each(field: str, element_need: ElementNeed[R, E], *needs: Need[R], **default
     def answered(
         handle: Handle,
         request: R,
-        context: RequestContext,
+        context: AnyContext,
         sorting: _Sorting[R, E],
         refused: Message | None,
     ) -> Answer:
@@ -207,7 +210,7 @@ _TOP: Final = ("error_code", "error_message")
 
 
 def _denied(
-    request: object, context: RequestContext, error: RequestError, defaults: Mapping[str, object]
+    request: object, context: AnyContext, error: RequestError, defaults: Mapping[str, object]
 ) -> Message:
     """The answer for the elements of `request`, all denied; it has no error of the whole."""
     header = context.header

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Never, cast
 
-from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.context import AnyContext
 from odradek.broker.requests.loading import Answer, Handle
 from odradek.broker.requests.rights import records
 from odradek.broker.requests.rights.rights import Rights
-from odradek.broker.requests.rights.rules import Check, nothing
+from odradek.broker.requests.rights.rules import AnyCheck, Check, nothing
 from odradek.broker.requests.rights.table import CHECKS
 from odradek.foundation.security_errors import ClusterAuthorizationFailed
 from odradek.security.authorization.authorizer import Authorizer
@@ -38,9 +38,9 @@ class AuthorizationStep:
         if check is records.produce:
             return records.produce_behind_check(handle, authorizer)
         # The dispatcher has decoded the request as its API's type, which is the one that the check takes.
-        typed = cast("Check[object]", check)
+        typed = cast("AnyCheck[object]", check)
         return lambda request, context: typed(handle, request, context, Rights(authorizer, context))
 
 
-def _refuse(request: object, context: RequestContext) -> Answer:
+def _refuse(request: object, context: AnyContext) -> Answer:
     raise ClusterAuthorizationFailed(_NO_CHECK)

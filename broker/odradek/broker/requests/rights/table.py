@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Never
 
-from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.context import AnyContext, RequestContext
 from odradek.broker.requests.delegation_tokens import check_requester
 from odradek.broker.requests.loading import Answer, Handle
+from odradek.broker.requests.parts import TokenParts
 from odradek.broker.requests.rights import groups, records, topics, transactions
 from odradek.broker.requests.rights.rights import Rights
 from odradek.broker.requests.rights.rules import (
@@ -57,7 +58,7 @@ _NO_OFFSET: Final = -1
 
 
 def describe_log_dirs(
-    handle: Handle, request: DescribeLogDirsRequest, context: RequestContext, rights: Rights
+    handle: Handle, request: DescribeLogDirsRequest, context: AnyContext, rights: Rights
 ) -> Answer:
     """Describe on the cluster. Versions below 3 have no error, and answer no directory."""
     error = rights.refusal(AclOperation.DESCRIBE, AclResourceType.CLUSTER)
@@ -76,7 +77,7 @@ def leader_epochs(
 
 
 def create_token(
-    handle: Handle, request: CreateDelegationTokenRequest, context: RequestContext, rights: Rights
+    handle: Handle, request: CreateDelegationTokenRequest, context: AnyContext, rights: Rights
 ) -> Answer:
     """CreateTokens on the user that a token is for, unless it is the client itself.
 
@@ -96,7 +97,10 @@ def create_token(
 
 
 def describe_tokens(
-    handle: Handle, request: DescribeDelegationTokenRequest, context: RequestContext, rights: Rights
+    handle: Handle,
+    request: DescribeDelegationTokenRequest,
+    context: RequestContext[TokenParts],
+    rights: Rights,
 ) -> Answer:
     """Describe on a token, or DescribeTokens on its owner, for tokens of others."""
     from odradek.broker.requests.describe_delegation_token import described

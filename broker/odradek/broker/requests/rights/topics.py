@@ -7,11 +7,20 @@ from typing import TYPE_CHECKING, Final, cast
 
 from odradek.broker.requests import metadata as metadata_handler
 from odradek.broker.requests.config_resources import ConfigResourceType, RequestedResource
-from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.context import AnyContext, RequestContext
 from odradek.broker.requests.failures import error_fields
 from odradek.broker.requests.loading import Answer, Handle
+from odradek.broker.requests.parts import MetadataParts
 from odradek.broker.requests.rights.rights import Rights, error_for
-from odradek.broker.requests.rights.rules import Check, ElementNeed, changed, each, joined, on_topic, replace
+from odradek.broker.requests.rights.rules import (
+    AnyCheck,
+    ElementNeed,
+    changed,
+    each,
+    joined,
+    on_topic,
+    replace,
+)
 from odradek.foundation.errors import InvalidRequest, RequestError
 from odradek.foundation.ids import TopicId
 from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
@@ -65,14 +74,16 @@ class _MetadataRights:
         )
 
 
-def metadata(handle: Handle, request: MetadataRequest, context: RequestContext, rights: Rights) -> Answer:
+def metadata(
+    handle: Handle, request: MetadataRequest, context: RequestContext[MetadataParts], rights: Rights
+) -> Answer:
     """Describe of each topic; to create one, Create of it or on the cluster. Brokers are shown to all."""
     is_all = request.topics is None or (context.header.api_version == 0 and not request.topics)
     return cast(Answer, metadata_handler.handle(request, context, _MetadataRights(rights, is_all=is_all)))
 
 
 def describe_partitions(
-    handle: Handle, request: DescribeTopicPartitionsRequest, context: RequestContext, rights: Rights
+    handle: Handle, request: DescribeTopicPartitionsRequest, context: AnyContext, rights: Rights
 ) -> Answer:
     """Describe of each topic. Of all topics, hidden ones are absent."""
     if request.topics:
@@ -98,10 +109,10 @@ class _Named:
         self.name = name
 
 
-_DESCRIBED: Final[Check[DescribeTopicPartitionsRequest]] = each("topics", on_topic(AclOperation.DESCRIBE))
+_DESCRIBED: Final[AnyCheck[DescribeTopicPartitionsRequest]] = each("topics", on_topic(AclOperation.DESCRIBE))
 
 
-def create(handle: Handle, request: CreateTopicsRequest, context: RequestContext, rights: Rights) -> Answer:
+def create(handle: Handle, request: CreateTopicsRequest, context: AnyContext, rights: Rights) -> Answer:
     """Create on the cluster, or of each topic. Settings are answered with DescribeConfigs of the topic."""
 
     answer = _CREATED(handle, request, context, rights)
@@ -145,7 +156,7 @@ def _create(request: CreateTopicsRequest, topic: CreatableTopic, rights: Rights)
 _CREATED: Final = each("topics", _create, num_partitions=-1, replication_factor=-1)
 
 
-def delete(handle: Handle, request: DeleteTopicsRequest, context: RequestContext, rights: Rights) -> Answer:
+def delete(handle: Handle, request: DeleteTopicsRequest, context: AnyContext, rights: Rights) -> Answer:
     """Delete on the cluster, or of each topic; by name Describe too.
 
     As in Kafka, a client without Describe cannot see whether a name exists. With it, a missing topic is unknown and

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Set
 from typing import TYPE_CHECKING, Final
 
-from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.context import AnyContext
 from odradek.broker.requests.loading import Answer, Handle
 from odradek.broker.requests.long_answers import MANY, has_many, made
 from odradek.broker.requests.rights.rights import Rights, error_for
-from odradek.broker.requests.rights.rules import Check, changed, each, on_element, replace
+from odradek.broker.requests.rights.rules import AnyCheck, changed, each, on_element, replace
 from odradek.foundation.errors import RequestError
 from odradek.foundation.transaction_errors import OperationNotAttempted
 from odradek.foundation.turns import Leftovers, Turn
@@ -41,7 +41,7 @@ _NOT_ATTEMPTED: Final = error_code(OperationNotAttempted())
 
 
 def init_producer_id(
-    handle: Handle, request: InitProducerIdRequest, context: RequestContext, rights: Rights
+    handle: Handle, request: InitProducerIdRequest, context: AnyContext, rights: Rights
 ) -> Answer:
     """Write of the transactional id. Without one, IdempotentWrite on the cluster or Write on any topic (KIP-679)."""
     error: RequestError | None
@@ -59,7 +59,7 @@ def init_producer_id(
 
 
 def add_partitions(
-    handle: Handle, request: AddPartitionsToTxnRequest, context: RequestContext, rights: Rights
+    handle: Handle, request: AddPartitionsToTxnRequest, context: AnyContext, rights: Rights
 ) -> Answer:
     """A client needs Write of the transactional id and of each topic; a broker needs ClusterAction.
 
@@ -77,7 +77,7 @@ def add_partitions(
 
 
 async def _add_allowed(
-    handle: Handle, request: AddPartitionsToTxnRequest, context: RequestContext, rights: Rights
+    handle: Handle, request: AddPartitionsToTxnRequest, context: AnyContext, rights: Rights
 ) -> Message | Frame | None:
     topics = request.v3_and_below_topics
     async with Leftovers() as kept:
@@ -107,7 +107,7 @@ def _denied(topics: Iterable[AddPartitionsToTxnTopic], denied: Set[str]) -> Iter
 
 
 def write_markers(
-    handle: Handle, request: WriteTxnMarkersRequest, context: RequestContext, rights: Rights
+    handle: Handle, request: WriteTxnMarkersRequest, context: AnyContext, rights: Rights
 ) -> Answer:
     """Alter or ClusterAction on the cluster."""
     if rights.may_instead(AclOperation.ALTER, AclResourceType.CLUSTER) or rights.may(
@@ -140,13 +140,13 @@ def _denied_marker(marker: WritableTxnMarker) -> dict[str, object]:
     }
 
 
-_EACH: Final[Check[DescribeTransactionsRequest]] = each(
+_EACH: Final[AnyCheck[DescribeTransactionsRequest]] = each(
     "transactional_ids", on_element(AclOperation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID)
 )
 
 
 def describe(
-    handle: Handle, request: DescribeTransactionsRequest, context: RequestContext, rights: Rights
+    handle: Handle, request: DescribeTransactionsRequest, context: AnyContext, rights: Rights
 ) -> Answer:
     """Describe of each transactional id; of its topics, those with Describe are shown."""
 
@@ -167,9 +167,7 @@ def describe(
     return changed(_EACH(handle, request, context, rights), visible)
 
 
-def listed(
-    handle: Handle, request: ListTransactionsRequest, context: RequestContext, rights: Rights
-) -> Answer:
+def listed(handle: Handle, request: ListTransactionsRequest, context: AnyContext, rights: Rights) -> Answer:
     """Those with Describe: never an error."""
 
     def visible(answer: ListTransactionsResponse) -> Message:
