@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from e2e.kube import Kube, until
-from odradek.foundation.properties import parse_properties
+from odradek.foundation.settings.file import parse_properties
 
 AUTHORITIES = ("cluster-ca", "clients-ca")
 STEP_SECONDS_MAX = 90.0
@@ -31,7 +31,7 @@ _WRITES = """\
 import asyncio, json, pathlib, select, sys, time
 from odradek import Client, Producer, errors
 from odradek.client.secured import secured_network
-from odradek.foundation.properties import parse_properties
+from odradek.foundation.settings.file import parse_properties
 
 topic, prefix = sys.argv[1:]
 file = pathlib.Path("/etc/user/client.properties")

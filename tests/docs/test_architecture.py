@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from odradek.foundation.settings import all_settings
+from odradek.foundation.settings.broker_settings import all_settings
 from odradek.metadata.image.configs import TOPIC_SETTINGS
 from tests.support.page_folder import REPOSITORY
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from odradek.foundation.broker_settings.protection import KEPT_BY_SASL, KEPT_BY_TLS
-from odradek.foundation.setting_types import Range, Setting
-from odradek.foundation.settings import all_settings
+from odradek.foundation.settings.areas.protection import KEPT_BY_SASL, KEPT_BY_TLS
+from odradek.foundation.settings.broker_settings import all_settings
+from odradek.foundation.settings.declaration import Range, Setting
 from odradek.metadata.image.configs import TOPIC_SETTINGS
 from odradek.metadata.image.group_configs import FENCED_UNTIL_KEY, GROUP_SETTINGS, RESETS_KEY
 

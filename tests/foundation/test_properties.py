@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.foundation.errors import SettingError
-from odradek.foundation.properties import parse_properties
+from odradek.foundation.settings.file import parse_properties
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 
 from odradek.foundation.endpoints import Endpoint, complete
 from odradek.foundation.errors import SettingError
-from odradek.foundation.properties import parse_properties
-from odradek.foundation.settings import USED, Settings, all_settings, find_setting
+from odradek.foundation.settings.broker_settings import USED, Settings, all_settings, find_setting
+from odradek.foundation.settings.file import parse_properties
 
 
 def test_without_entries_everything_has_kafkas_default() -> None:

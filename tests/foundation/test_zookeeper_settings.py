@@ -2,8 +2,8 @@
 
 import pytest
 
-from odradek.foundation.broker_settings.zookeeper import USED, ZookeeperSettings
 from odradek.foundation.errors import SettingError
+from odradek.foundation.settings.areas.zookeeper import USED, ZookeeperSettings
 
 
 def test_other_keys_are_not_its_matter_and_defaults_are_kafkas() -> None:

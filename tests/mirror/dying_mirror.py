@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from odradek.client.connection import BrokerConnection
-from odradek.foundation.properties import parse_properties
+from odradek.foundation.settings.file import parse_properties
 from odradek.mirror import worker
 from odradek.mirror.settings_file import read_mirror_settings
 from odradek.server.mirror import run_mirror

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.network import handshakes
 from odradek.network.connection import Connection
 from odradek.network.flow_control import Admission

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.security.tls.contexts import FollowedContext, server_context
 from odradek.security.tls.listener import listener_tls
 from tests.support.certificates import Authority, Leaf

@@ -15,7 +15,7 @@ import jwt
 import pytest
 
 from odradek.foundation.errors import SettingError
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.security.authentication.exchange import LoginRefused
 from odradek.security.authentication.listener import listener_oauth
 from odradek.security.authentication.oauth_documents import KeySet, KeySetOptions

@@ -7,7 +7,7 @@ import pytest
 
 from odradek.broker.requests.counters import RequestCounters
 from odradek.foundation.errors import NotController
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.controller.leadership import Leadership
 from odradek.metadata.controller.terms import ControllerTerm
 from odradek.metadata.image import paths

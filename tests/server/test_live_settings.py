@@ -8,7 +8,7 @@ import pytest
 
 from odradek.broker.process.broker_process import BrokerProcess
 from odradek.broker.process.local_control import LocalControl
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.controller.requests import AlterConfigOp, ConfigOperation, NewTopic, Resource
 from odradek.metadata.image.image import ResourceKind
 

@@ -10,7 +10,7 @@ from odradek.broker.process.environment import REGISTRY_FILE
 from odradek.broker.process.local_control import LocalControl
 from odradek.broker.replication.transactional_writes import append_marker
 from odradek.foundation.clock import SystemClock
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.controller.requests import NewPartitions, NewTopic
 from odradek.wire.records.builder import build_batch
 from odradek.wire.records.control import Marker

@@ -13,7 +13,7 @@ import pytest
 from odradek.broker.process.broker_process import BrokerProcess
 from odradek.broker.process.local_control import LocalControl
 from odradek.foundation.metrics import MetricsRegistry
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.controller.requests import NewTopic
 from odradek.server.http import broker_metrics
 from odradek.storage.files import SystemDisk, SystemFile

@@ -10,7 +10,7 @@ from odradek.broker.process.broker_process import BrokerProcess
 from odradek.broker.process.local_control import LocalControl
 from odradek.client.client import Client
 from odradek.foundation.endpoints import Endpoint
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from tests.support.stories import in_real_time
 
 

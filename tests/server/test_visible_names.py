@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odradek.foundation.metrics import METRICS, MetricsRegistry, Sample
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.security.authorization.acls import AclOperation, AclResourceType
 from odradek.server.http.broker_metrics import register
 from odradek.server.http.visible_names import (

@@ -18,7 +18,7 @@ from typing import Any, Final
 import odradek
 from odradek.broker.process.broker_process import BrokerProcess
 from odradek.broker.process.local_control import LocalControl
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.wire.protocol import codec, messages
 from odradek.wire.protocol.api import ApiKey
 from tests.support.memory_registry import MemoryStore

@@ -6,7 +6,7 @@ import random
 from types import SimpleNamespace
 from typing import Any
 
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.controller.controller import Controller
 from odradek.metadata.image.dynamic_settings import DynamicSettings
 from odradek.metadata.image.image import ImageHolder

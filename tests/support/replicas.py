@@ -36,7 +36,7 @@ from odradek.broker.requests.dispatch import Dispatcher
 from odradek.broker.requests.fetch.sessions import FetchSessionCache
 from odradek.broker.requests.parts import FetchParts, PartitionParts, ProduceParts
 from odradek.foundation.errors import RequestError
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.controller import leader_election, reassignment_steps
 from odradek.metadata.image.image import (
     BrokerImage,

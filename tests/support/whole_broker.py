@@ -12,7 +12,7 @@ from typing import Any
 
 from odradek.broker.process.broker_process import BrokerProcess
 from odradek.broker.process.local_control import LocalControl
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.controller.requests import NewTopic
 from odradek.network.connection import Connection
 from odradek.security.authorization.acls import AclBinding

@@ -14,7 +14,7 @@ from typing import Any
 
 from odradek.broker.process.broker_process import BrokerProcess
 from odradek.broker.process.cluster_control import ClusterControl
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.image.image import ClusterImage
 from odradek.network.outbound import OutboundConnection
 from odradek.server.controller.controller_process import ControllerProcess

@@ -14,8 +14,8 @@ from typing import Final
 
 import pytest
 
-from odradek.foundation.setting_types import OneOf, Setting
-from odradek.foundation.settings import all_settings
+from odradek.foundation.settings.broker_settings import all_settings
+from odradek.foundation.settings.declaration import OneOf, Setting
 from tests.tidy.checkout import PRODUCT, ROOT, sources
 
 METRICS: Final = (
@@ -24,7 +24,7 @@ METRICS: Final = (
     ROOT / "operator/odradek_operator/foundation/metrics.py",
 )
 KINDS: Final = frozenset(("counter", "gauge", "histogram"))
-DECLARATIONS: Final = ROOT / "broker/odradek/foundation/broker_settings"
+DECLARATIONS: Final = ROOT / "broker/odradek/foundation/settings/areas"
 # Keys that the reader composes of parts, with where it does.
 COMPOSED: Final = {
     # metadata/image/group_configs.py: the bounds of a group's own settings.

@@ -13,9 +13,9 @@ from typing import Final
 
 from odradek.foundation.endpoints import SECURITY_PROTOCOLS
 from odradek.foundation.errors import SettingError
-from odradek.foundation.known_names import read_names
-from odradek.foundation.setting_tables import SettingTable, read_setting
-from odradek.foundation.setting_types import integer, text
+from odradek.foundation.settings.declaration import integer, text
+from odradek.foundation.settings.known_names import read_names
+from odradek.foundation.settings.tables import SettingTable, read_setting
 
 BOOTSTRAP_SERVERS: Final = "bootstrap.servers"
 CLIENT_ID: Final = "client.id"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from odradek.client.properties import PLAINTEXT, SECURITY_PROTOCOL
-from odradek.foundation.settings import USED
+from odradek.foundation.settings.broker_settings import USED
 from odradek.network.network import Network, SystemNetwork
 from odradek.network.secured import ConnectionSecurity, SecureNetwork, connection_security
 from odradek.security.tls.contexts import client_context

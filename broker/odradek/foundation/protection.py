@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from odradek.foundation.broker_settings.protection import (
+from odradek.foundation.endpoints import Endpoint
+from odradek.foundation.errors import SettingError
+from odradek.foundation.named_tuple import NamedTuple
+from odradek.foundation.settings.areas.protection import (
     KEPT_BY_LISTENERS,
     KEPT_BY_SASL,
     KEPT_BY_TLS,
@@ -17,10 +20,7 @@ from odradek.foundation.broker_settings.protection import (
     ProtectionSetting,
     protection_setting_of,
 )
-from odradek.foundation.endpoints import Endpoint
-from odradek.foundation.errors import SettingError
-from odradek.foundation.named_tuple import NamedTuple
-from odradek.foundation.setting_types import Setting
+from odradek.foundation.settings.declaration import Setting
 
 WITH_TLS: Final = ("SSL", "SASL_SSL")
 WITH_SASL: Final = ("SASL_PLAINTEXT", "SASL_SSL")

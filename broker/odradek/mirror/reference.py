@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from odradek.foundation.setting_fields import settings_of
+from odradek.foundation.settings.fields import settings_of
 from odradek.mirror.settings import FlowSettings, MirrorSettings
 
 _INTRODUCTION = (

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from odradek.foundation.setting_fields import setting_field
-from odradek.foundation.setting_types import (
+from odradek.foundation.settings.declaration import (
     Kind,
     Matching,
     Setting,
@@ -26,6 +25,7 @@ from odradek.foundation.setting_types import (
     member,
     text,
 )
+from odradek.foundation.settings.fields import setting_field
 
 NAME_PATTERN: Final = "[A-Za-z0-9._-]{1,100}"
 GROUP_PREFIX: Final = "odradek-mirror."

@@ -20,10 +20,10 @@ from odradek.client.properties import (
     read_client_properties,
 )
 from odradek.foundation.errors import SettingError
-from odradek.foundation.known_names import read_names
-from odradek.foundation.setting_fields import settings_of
-from odradek.foundation.setting_tables import read_setting, suggest
-from odradek.foundation.setting_types import Setting
+from odradek.foundation.settings.declaration import Setting
+from odradek.foundation.settings.fields import settings_of
+from odradek.foundation.settings.known_names import read_names
+from odradek.foundation.settings.tables import read_setting, suggest
 from odradek.mirror.settings import ClusterSettings, FlowSettings, MirrorSettings
 
 CLUSTERS: Final = "clusters"

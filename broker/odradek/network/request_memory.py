@@ -28,7 +28,7 @@ from odradek.foundation.limits import (
     REQUEST_BYTES_TOTAL_MAX,
     REQUEST_SECONDS_WHILE_SHORT,
 )
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 
 _CHECK_SECONDS: Final = 1.0
 # Waiting connections that are looked at in one turn of the loop: some 0.3 ms.

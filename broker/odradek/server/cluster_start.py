@@ -15,7 +15,7 @@ from typing import Protocol
 
 from odradek.foundation.errors import OdradekError, SettingError
 from odradek.foundation.scheduling import SHORT_NANOSECONDS, ask_for_slices
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.server.start import (
     EXIT_CLEAN,
     EXIT_FAILED,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from odradek.foundation.errors import OdradekError, SettingError
 from odradek.foundation.event_loop import new_event_loop
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 
 if TYPE_CHECKING:
     from odradek.broker.process.broker_process import BrokerProcess

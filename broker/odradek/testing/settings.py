@@ -22,9 +22,9 @@ def setting_texts(given: Mapping[str, object], *, source: str = "settings") -> d
 
 def _problem(key: object) -> str | None:
     """The error for an unknown key, with the nearest one; None for a known key."""
-    from odradek.foundation.broker_settings.protection import protection_setting_of
-    from odradek.foundation.broker_settings.unused import RETIRED_PREFIXES
-    from odradek.foundation.settings import all_settings, find_setting
+    from odradek.foundation.settings.areas.protection import protection_setting_of
+    from odradek.foundation.settings.areas.unused import RETIRED_PREFIXES
+    from odradek.foundation.settings.broker_settings import all_settings, find_setting
     from odradek.foundation.words import nearest_name
 
     if not isinstance(key, str):

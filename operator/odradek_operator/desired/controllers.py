@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from odradek.foundation.setting_types import Scope
-from odradek.foundation.settings import find_setting
+from odradek.foundation.settings.broker_settings import find_setting
+from odradek.foundation.settings.declaration import Scope
 from odradek_operator.desired import scripts
 from odradek_operator.desired.names import CONTROLLER, CONTROLLER_PORT, HTTP_PORT, Context, Json
 from odradek_operator.desired.pods import SCRATCH, digest, field_reference, pod_template

@@ -25,7 +25,7 @@ CLUSTERS_FOLDER: Final = "/etc/odradek-clusters"
 
 START: Final = f"""\
 import os, pathlib, sys
-from odradek.foundation.properties import parse_properties
+from odradek.foundation.settings.file import parse_properties
 folder = pathlib.Path("{CLUSTERS_FOLDER}")
 settings = pathlib.Path("{SETTINGS_FOLDER}/mirror.properties")
 entries = {{}}

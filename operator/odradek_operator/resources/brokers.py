@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Final
 
-from odradek.foundation.broker_settings.protection import PROTECTION_SETTINGS, protection_setting_of
-from odradek.foundation.setting_types import Scope
-from odradek.foundation.settings import USED, all_settings
+from odradek.foundation.settings.areas.protection import PROTECTION_SETTINGS, protection_setting_of
+from odradek.foundation.settings.broker_settings import USED, all_settings
+from odradek.foundation.settings.declaration import Scope
 from odradek_operator.resources.configuration import Configuration
 from odradek_operator.resources.pods import Pod, Resources, Storage
 from odradek_operator.resources.schema import Quantity, Text, Whole

@@ -13,7 +13,7 @@ from odradek.broker.coordination.topic_log import InternalTopicLog
 from odradek.broker.groups.schema import OffsetAndMetadata
 from odradek.broker.process.broker_process import BrokerProcess
 from odradek.broker.process.local_control import LocalControl
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.wire.protocol.group_partitions import OFFSETS_TOPIC
 from odradek.wire.records.batch import split
 from odradek.wire.records.builder import build_batch

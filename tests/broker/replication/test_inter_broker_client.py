@@ -12,7 +12,7 @@ import pytest
 from odradek.broker.replication.broker_transport import MessageRequest
 from odradek.broker.replication.inter_broker_client import InterBrokerClient, InterBrokerClientPool
 from odradek.foundation.errors import BrokerNotAvailable, FrameError, RequestTimedOut
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.image.image import BrokerImage, ClusterImage, ImageHolder
 from odradek.wire.protocol import messages
 from odradek.wire.protocol.api import ApiKey

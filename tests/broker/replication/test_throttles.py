@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from odradek.broker.replication.throttles import PAUSE_SECONDS_MAX, Throttle, is_throttled
-from odradek.foundation.setting_types import INT64_MAX
+from odradek.foundation.settings.declaration import INT64_MAX
 
 
 class World:

@@ -15,7 +15,7 @@ import pytest
 from odradek.broker.requests.sasl_dispatch import SaslDispatcher
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.errors import InvalidRequest, SettingError
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.network.connection import Connection
 from odradek.network.pending import Pending
 from odradek.security.authentication.listener import listener_sasl

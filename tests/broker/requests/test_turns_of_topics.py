@@ -210,7 +210,7 @@ async def _deletion_under_way(whole: WholeBroker) -> tuple[ClusterImage, list[Pa
     return before, partitions
 
 
-async def test_partitions_of_a_deleted_topic_are_found_no_more_before_they_are_closed() -> None:
+async def test_no_partition_of_a_deleted_topic_is_found_before_it_is_closed() -> None:
     whole = await WholeBroker.start()
     await whole.create_topic("t", partitions=300)
     _, partitions = await _deletion_under_way(whole)

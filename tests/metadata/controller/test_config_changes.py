@@ -3,7 +3,7 @@
 import pytest
 
 from odradek.foundation.errors import InvalidConfig, InvalidRequest, RequestError, UnknownTopicOrPartition
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.controller.requests import AlterConfigOp, ConfigOperation, NewTopic, Resource
 from odradek.metadata.image import nodes, paths
 from odradek.metadata.image.configs import log_config_values

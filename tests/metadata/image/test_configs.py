@@ -7,7 +7,7 @@ from types import MappingProxyType
 import pytest
 
 from odradek.foundation.ids import TopicId
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.image.changes import config_changes, topic_changes
 from odradek.metadata.image.config_description import (
     BrokerSources,

@@ -15,7 +15,7 @@ from kazoo.security import make_digest_acl
 
 from odradek.foundation.clock import SystemClock
 from odradek.foundation.registry_errors import StoreAccessDenied
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.controller.controller import Controller
 from odradek.metadata.controller.terms import ControllerTerm
 from odradek.metadata.image import nodes, paths

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from odradek.client.properties import SECURITY_PROTOCOL
-from odradek.foundation.properties import parse_properties
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
+from odradek.foundation.settings.file import parse_properties
 from odradek_operator.foundation.certificates import facts_of, is_issued_by
 from odradek_operator.gateways.kubernetes import (
     CLUSTERS,

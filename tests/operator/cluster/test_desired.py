@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from odradek.foundation.properties import parse_properties
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
+from odradek.foundation.settings.file import parse_properties
 from odradek_operator.desired import (
     binding,
     brokers,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.foundation.properties import parse_properties
+from odradek.foundation.settings.file import parse_properties
 from odradek_operator.gateways.cluster_admin import RestartAnswer
 from odradek_operator.gateways.kubernetes import CONFIG_MAPS, PODS, STATEFUL_SETS, VOLUME_CLAIMS, metadata
 from odradek_operator.reconcilers.cluster.facts import SetState

@@ -23,7 +23,7 @@ from odradek.client.errors import ConnectionFailed
 from odradek.client.producer.producer import Producer
 from odradek.client.secured import secured_network
 from odradek.foundation.ids import TopicPartition
-from odradek.foundation.properties import parse_properties
+from odradek.foundation.settings.file import parse_properties
 from odradek_operator.desired.client_properties import client_properties
 from odradek_operator.desired.probes import http_probes
 from odradek_operator.foundation.certificates import KeyPair, issue

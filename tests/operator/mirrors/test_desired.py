@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from odradek.foundation.properties import parse_properties
+from odradek.foundation.settings.file import parse_properties
 from odradek_operator.desired.client_properties import Password, client_properties, properties_file
 from odradek_operator.desired.mirror import START, mirror_manifests
 from odradek_operator.desired.mirror_names import ConnectionFiles, MirrorContext

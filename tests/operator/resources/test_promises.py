@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from odradek.foundation.broker_settings.protection import protection_setting_of
+from odradek.foundation.settings.areas.protection import protection_setting_of
 from odradek_operator.resources.brokers import CONFIGURATION
 
 PROPERTIES: Any = CONFIGURATION.openapi()["properties"]

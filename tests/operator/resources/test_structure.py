@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 import pytest
 
-from odradek.foundation.settings import USED
+from odradek.foundation.settings.broker_settings import USED
 from odradek_operator.resources.cluster import ClusterSpec
 from odradek_operator.resources.configuration import Configuration
 from odradek_operator.resources.reference import files

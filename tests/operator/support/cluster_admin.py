@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from odradek.client.errors import ConnectionFailed
 from odradek.foundation.errors import InvalidReplicationFactor, OdradekError
-from odradek.foundation.properties import parse_properties
-from odradek.foundation.settings import USED
+from odradek.foundation.settings.broker_settings import USED
+from odradek.foundation.settings.file import parse_properties
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.cluster_admin import Health, InForce, RestartAnswer
 from odradek_operator.gateways.kubernetes import CONFIG_MAPS, PODS, Json, metadata

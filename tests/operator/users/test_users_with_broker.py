@@ -14,8 +14,8 @@ from odradek.client.client import Client
 from odradek.client.errors import ConnectionFailed
 from odradek.client.secured import secured_network
 from odradek.foundation.client_entities import ClientEntity
-from odradek.foundation.properties import parse_properties
 from odradek.foundation.security_errors import TopicAuthorizationFailed
+from odradek.foundation.settings.file import parse_properties
 from odradek_operator.desired.user_secret import ROTATION_ANNOTATION
 from odradek_operator.foundation.authority_keys import AuthorityKeys
 from odradek_operator.foundation.certificates import KeyPair, facts_of, is_issued_by, issue, make_authority

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from odradek.broker.groups.consumer.patterns import TopicPatterns
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import CoordinatorLoadInProgress, UnknownMemberId, UnsupportedVersion
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.image.group_configs import FENCED_UNTIL_KEY, fenced_until_ms, group_value
 from odradek.metadata.image.image import ClusterImage, ImageHolder, ResourceKind
 

@@ -31,7 +31,7 @@ from odradek.broker.groups.state_machine import GroupStateMachine
 from odradek.foundation.clock import Clock
 from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import InvalidGroupId, InvalidSessionTimeout, RequestError, UnknownMemberId
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.image.image import ClusterImage, ImageHolder
 from odradek.wire.protocol.group_partitions import OFFSETS_TOPIC
 

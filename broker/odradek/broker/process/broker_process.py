@@ -62,7 +62,7 @@ from odradek.foundation.limits import (
     FLUSH_THREADS_MAX,
     LISTEN_BACKLOG_DEFAULT,
 )
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.foundation.turn_limits import LONG_WORK_THREADS_MAX
 from odradek.metadata.image.changes import config_changes, topic_changes
 from odradek.metadata.image.configs import topic_value

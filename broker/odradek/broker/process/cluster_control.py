@@ -33,7 +33,7 @@ from odradek.broker.requests.parts import BrokerParts
 from odradek.foundation.clock import Clock
 from odradek.foundation.endpoints import Endpoint
 from odradek.foundation.errors import KafkaStorageError, RequestError, SettingError
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.foundation.tasks import TaskOwner
 from odradek.metadata.registry.registries import open_registry
 from odradek.metadata.registry.store import SessionState, Store

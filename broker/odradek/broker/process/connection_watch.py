@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from odradek.foundation.clock import Clock
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.image.image import ClusterImage, ImageHolder
 from odradek.network.flow_control import Arrive
 from odradek.network.listener import Listener

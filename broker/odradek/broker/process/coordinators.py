@@ -13,7 +13,7 @@ from odradek.broker.replication.hosted_partitions import HostedPartitions
 from odradek.broker.replication.producer_ids import ProducerIds
 from odradek.foundation.clock import Clock
 from odradek.foundation.limits import TRANSACTION_WRITE_MS_MAX
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.image.features import TRANSACTION_VERSION
 from odradek.metadata.image.image import ClusterImage, ImageHolder
 from odradek.metadata.image.topic_names import TRANSACTION_STATE

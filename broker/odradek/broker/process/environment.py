@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from odradek.broker.requests.parts import BrokerParts
     from odradek.foundation.clock import Clock
     from odradek.foundation.endpoints import Endpoint
-    from odradek.foundation.settings import Settings
+    from odradek.foundation.settings.broker_settings import Settings
     from odradek.metadata.controller.api import ControllerApi
     from odradek.metadata.controller.controller import Controller
     from odradek.metadata.controller.leadership import Leadership

@@ -30,7 +30,7 @@ from odradek.foundation.errors import (
     UnknownTopicOrPartition,
 )
 from odradek.foundation.limits import CONTROLLER_WAIT_MS_MAX
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.controller import topic_plans
 from odradek.metadata.controller.internal_topics import internal_topic
 from odradek.metadata.controller.requests import AlterConfigOp, NewTopic, Outcome, Resource

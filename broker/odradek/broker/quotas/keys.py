@@ -18,7 +18,7 @@ from typing import Final
 
 from odradek.foundation.client_entities import DEFAULT, ClientEntity
 from odradek.foundation.errors import InvalidRequest
-from odradek.foundation.setting_types import INT32_MAX
+from odradek.foundation.settings.declaration import INT32_MAX
 
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"

@@ -22,7 +22,7 @@ from odradek.foundation.clock import Clock
 from odradek.foundation.errors import CorruptRecord, KafkaStorageError, OdradekError
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.limits import COMPACTION_WINDOW_BYTES_MIN
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.foundation.tasks import TaskOwner
 from odradek.storage.compaction.candidates import (
     Cleanable,

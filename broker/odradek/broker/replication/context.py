@@ -13,7 +13,7 @@ from odradek.broker.replication.flusher import Flusher
 from odradek.broker.replication.throttles import Throttle, Throttles
 from odradek.foundation.clock import Clock
 from odradek.foundation.limits import ACKNOWLEDGEMENTS_WAITING_MAX, LEADERSHIP_CONFIRMED_SECONDS_MAX
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.image.image import BrokerImage, ImageHolder
 
 

@@ -13,7 +13,7 @@ from odradek.broker.replication.broker_transport import BrokerTransport
 from odradek.broker.replication.hosted_partitions import HostedPartitions
 from odradek.broker.replication.partition import Partition
 from odradek.broker.replication.replica_fetcher import ReplicaFetcher
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.foundation.tasks import TaskOwner
 
 

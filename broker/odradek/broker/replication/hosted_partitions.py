@@ -38,7 +38,7 @@ from odradek.foundation.errors import (
 )
 from odradek.foundation.ids import TopicId, TopicPartition
 from odradek.foundation.limits import LOGS_MADE_PER_TURN_MAX
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.foundation.turn_limits import (
     PARTITIONS_OPENED_PER_TURN_MAX,
     PARTITIONS_THAT_A_DELETION_COUNTS,

@@ -22,7 +22,7 @@ from odradek.broker.replication.partition import Partition
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import KafkaStorageError
 from odradek.foundation.limits import FLUSH_THREADS_MAX
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.foundation.tasks import TaskOwner
 from odradek.foundation.turn_limits import LOGS_LOOKED_AT_PER_TURN_MAX
 from odradek.foundation.turns import Turn
@@ -161,7 +161,7 @@ class Housekeeping:
                 await turn.next()
             if partition.gone is None and partition.has_followers:
                 found.append((partition, partition.high_watermark))
-        # A topic of the same name may have been made meanwhile, and has nothing committed.
+        # A topic of the same name may be there since, and has nothing committed.
         write = self._log_manager.begin_high_watermark_checkpoint(
             {one.topic_partition: offset for one, offset in found if one.gone is None}
         )

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from odradek.broker.replication.broker_transport import BrokerRequest, Response, read_response
 from odradek.foundation.errors import BrokerNotAvailable, FrameError, InvalidRequest
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.image.image import ClusterImage, ImageHolder
 from odradek.network.connection import Connection, Dispatch
 from odradek.network.network import Network

@@ -41,7 +41,7 @@ from odradek.foundation.errors import (
 )
 from odradek.foundation.limits import FETCHED_BYTES_PER_TURN_MAX
 from odradek.foundation.named_tuple import NamedTuple
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.storage.log import Log
 from odradek.wire.protocol.errors import code_of, codes_of
 from odradek.wire.protocol.hot.replica_fetch import (

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from odradek.foundation.named_tuple import NamedTuple
-from odradek.foundation.setting_types import INT64_MAX
+from odradek.foundation.settings.declaration import INT64_MAX
 
 EVERY_REPLICA: Final = "*"
 _BURST_SECONDS: Final = 1.0

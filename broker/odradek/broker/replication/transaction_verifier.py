@@ -26,7 +26,7 @@ from odradek.foundation.errors import (
 from odradek.foundation.ids import TopicPartition, by_topic
 from odradek.foundation.limits import VERIFICATIONS_PER_REQUEST_MAX, VERIFICATIONS_WAITING_MAX
 from odradek.foundation.named_tuple import NamedTuple
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.foundation.tasks import TaskOwner
 from odradek.foundation.transaction_errors import ConcurrentTransactions, InvalidProducerEpoch
 from odradek.metadata.image.image import ImageHolder

@@ -15,7 +15,7 @@ from odradek.broker.requests.context import AnyContext
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.limits import CHANGE_LINES_PER_MINUTE_MAX
 from odradek.foundation.rate_limited_log import RateLimitedLog
-from odradek.foundation.settings import find_setting
+from odradek.foundation.settings.broker_settings import find_setting
 
 if TYPE_CHECKING:
     from odradek.security.authorization.acls import AclBinding

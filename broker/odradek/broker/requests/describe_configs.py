@@ -12,7 +12,7 @@ from odradek.foundation.compaction import compaction_warning
 from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import InvalidRequest, RequestError, UnknownTopicOrPartition
 from odradek.foundation.log_levels import logger_levels
-from odradek.foundation.setting_types import Kind
+from odradek.foundation.settings.declaration import Kind
 from odradek.metadata.image.config_description import (
     BrokerSources,
     DescribedConfig,

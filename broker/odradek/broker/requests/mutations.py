@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from odradek.broker.quotas.meters import Meter, Meters
     from odradek.broker.quotas.token_bucket import TokenBucket
     from odradek.foundation.clock import Clock
-    from odradek.foundation.settings import Settings
+    from odradek.foundation.settings.broker_settings import Settings
     from odradek.wire.protocol.framing import RequestHeader
 
 _STRICT_FROM: Final[dict[int, int]] = {

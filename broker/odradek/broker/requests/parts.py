@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from odradek.broker.requests.mutations import MutationQuotas
     from odradek.broker.transactions.coordinator import TransactionCoordinator
     from odradek.foundation.clock import Clock
-    from odradek.foundation.settings import Settings
+    from odradek.foundation.settings.broker_settings import Settings
     from odradek.metadata.controller.api import ControllerApi
     from odradek.metadata.controller.controller import Controller
     from odradek.metadata.controller.leadership import Leadership

@@ -39,7 +39,7 @@ from odradek.foundation.errors import (
     RequestError,
 )
 from odradek.foundation.ids import TopicPartition
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.foundation.transaction_errors import (
     ConcurrentTransactions,
     InvalidProducerIdMapping,

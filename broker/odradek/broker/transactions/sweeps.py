@@ -21,7 +21,7 @@ from odradek.foundation.limits import (
     TRANSACTIONAL_IDS_EXPIRED_PER_BATCH_MAX,
     TRANSACTIONS_ABORTED_TOGETHER_MAX,
 )
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.foundation.transaction_errors import ConcurrentTransactions
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from odradek.cli.cluster.start import start_options
 from odradek.cli.cluster.start_options import LOG_FORMATS, LOG_LEVELS, StartArguments
 from odradek.cli.cluster.start_run import LISTEN_DEFAULT, configure_logging, entries_of, host_and_port
 from odradek.foundation.errors import SettingError
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 
 CONNECT_KEY = "zookeeper.connect"
 CONTROLLER_LISTEN_DEFAULT = "127.0.0.1:9093"

@@ -14,8 +14,8 @@ from odradek.cli.cluster.start_options import StartArguments
 from odradek.foundation.errors import DependencyError, SettingError
 from odradek.foundation.log_lines import JsonLines, TextLines, log_to_standard_error
 from odradek.foundation.plain_sockets import load_event_loop
-from odradek.foundation.properties import parse_properties
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
+from odradek.foundation.settings.file import parse_properties
 
 if TYPE_CHECKING:
     from odradek.broker.process.broker_process import BrokerProcess

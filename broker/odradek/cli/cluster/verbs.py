@@ -100,7 +100,7 @@ def _make(folder: Path) -> None:
 
 def _check(pairs: tuple[str, ...]) -> None:
     """Raises SettingError, before any process starts, for settings with which none would start."""
-    from odradek.foundation.settings import Settings
+    from odradek.foundation.settings.broker_settings import Settings
 
     Settings(entries_of(StartArguments(set=pairs)))
 

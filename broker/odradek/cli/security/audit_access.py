@@ -52,7 +52,7 @@ def audit_access(
       odradek audit-access --data ./data
     """
     from odradek.cli.shared.property_files import read_entries
-    from odradek.foundation.settings import Settings
+    from odradek.foundation.settings.broker_settings import Settings
 
     entries = {} if config is None else read_entries(config, what="--config")
     connect = zookeeper or entries.get("zookeeper.connect")
@@ -97,8 +97,8 @@ def _of_directory(directory: str) -> list[Exposed]:
 
 async def _of_registry(connect: str, entries: Mapping[str, str]) -> list[Exposed]:
     """Raises SettingError, StoreError."""
-    from odradek.foundation.broker_settings.zookeeper import ZookeeperSettings
     from odradek.foundation.registry_errors import NoNode
+    from odradek.foundation.settings.areas.zookeeper import ZookeeperSettings
     from odradek.metadata.image import paths
     from odradek.metadata.registry.zookeeper_store import ZookeeperStore
 

@@ -25,7 +25,7 @@ def registry_of(
     from odradek.broker.process.environment import REGISTRY_FILE
     from odradek.cli.shared.property_files import read_entries
     from odradek.foundation.private_files import make_private_directory
-    from odradek.foundation.settings import Settings
+    from odradek.foundation.settings.broker_settings import Settings
 
     if data is not None and zookeeper is not None:
         raise click.UsageError("--data and --zookeeper exclude each other; give one of them")
@@ -34,7 +34,7 @@ def registry_of(
         entries = {"log.dirs": data}
     connect = zookeeper or entries.get(_CONNECT)
     if connect:
-        from odradek.foundation.broker_settings.zookeeper import ZookeeperSettings
+        from odradek.foundation.settings.areas.zookeeper import ZookeeperSettings
 
         if not may_be_unprotected and not ZookeeperSettings(entries).zookeeper_set_acl:
             raise click.UsageError(

@@ -14,7 +14,7 @@ def read_entries(path: str, *, what: str) -> dict[str, str]:
     """The unchecked entries of a property file. Raises FileNotFoundError, and SettingError naming `what`."""
     from odradek.foundation.client_limits import CLIENT_PROPERTIES_BYTES_MAX
     from odradek.foundation.errors import SettingError
-    from odradek.foundation.properties import parse_properties
+    from odradek.foundation.settings.file import parse_properties
 
     try:
         with open(path, "rb") as file:

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from odradek.client.classic.errors import InvalidConfigException
 from odradek.foundation.errors import SettingError
-from odradek.foundation.setting_tables import SettingTable
-from odradek.foundation.setting_types import OneOf, boolean, integer, text, words
+from odradek.foundation.settings.declaration import OneOf, boolean, integer, text, words
+from odradek.foundation.settings.tables import SettingTable
 from odradek.wire.records.compression import Compression
 
 

@@ -8,8 +8,8 @@ from typing import Final
 
 from odradek.foundation.errors import InvalidConfig, InvalidRequest, SettingError, UnknownTopicOrPartition
 from odradek.foundation.protection import missing_protection
-from odradek.foundation.setting_types import Kind, Scope, Setting
-from odradek.foundation.settings import Settings, all_settings, find_setting
+from odradek.foundation.settings.broker_settings import Settings, all_settings, find_setting
+from odradek.foundation.settings.declaration import Kind, Scope, Setting
 from odradek.foundation.words import nearest_name
 from odradek.metadata.controller.requests import AlterConfigOp, ConfigOperation, Resource
 from odradek.metadata.image.configs import find_topic_setting, validate_topic_config

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from odradek.foundation.errors import InvalidTopic
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.controller.requests import NewTopic
 from odradek.metadata.image.topic_names import TRANSACTION_STATE
 from odradek.wire.protocol.group_partitions import OFFSETS_TOPIC

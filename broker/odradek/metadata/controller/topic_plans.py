@@ -21,7 +21,7 @@ from odradek.foundation.errors import (
 from odradek.foundation.ids import TopicId, TopicPartition
 from odradek.foundation.limits import NEW_PARTITIONS_PER_REQUEST_MAX
 from odradek.foundation.named_tuple import NamedTuple
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.foundation.turn_limits import (
     PARTITIONS_PLANNED_PER_TURN_MAX,
 )

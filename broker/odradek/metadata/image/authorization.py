@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.image.image import ClusterImage, ImageHolder
 from odradek.security.authorization.authorizer import Authorizer, super_users
 from odradek.security.authorization.index import AclIndex

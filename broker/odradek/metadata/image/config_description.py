@@ -14,8 +14,8 @@ from typing import Final
 from odradek.foundation.errors import SettingError
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.protection import without_missing_protection
-from odradek.foundation.setting_types import Kind, Setting
-from odradek.foundation.settings import USED, Settings, all_settings, find_setting
+from odradek.foundation.settings.broker_settings import USED, Settings, all_settings, find_setting
+from odradek.foundation.settings.declaration import Kind, Setting
 from odradek.metadata.image.configs import TOPIC_SETTINGS, topic_value
 from odradek.metadata.image.group_configs import GROUP_SETTINGS, group_default_text
 from odradek.metadata.image.image import ClusterImage, ResourceKind

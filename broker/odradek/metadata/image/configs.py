@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from odradek.foundation.errors import InvalidConfig, SettingError
-from odradek.foundation.setting_types import Kind, Setting, ThrottledReplicas
-from odradek.foundation.settings import USED, Settings
+from odradek.foundation.settings.broker_settings import USED, Settings
+from odradek.foundation.settings.declaration import Kind, Setting, ThrottledReplicas
 from odradek.foundation.words import nearest_name
 
 
@@ -173,7 +173,7 @@ _LOWEST: Final = {"retention.ms": -1, "segment.ms": 1, "segment.jitter.ms": 0, "
 
 
 def _bind_lowest() -> None:
-    from odradek.foundation.setting_types import Range
+    from odradek.foundation.settings.declaration import Range
 
     for key, lowest in _LOWEST.items():
         TOPIC_SETTINGS[key].allowed = Range(lowest)

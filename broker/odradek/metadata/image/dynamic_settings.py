@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from odradek.foundation.errors import SettingError
 from odradek.foundation.protection import missing_protection, without_missing_protection
-from odradek.foundation.settings import Settings, find_setting
+from odradek.foundation.settings.broker_settings import Settings, find_setting
 from odradek.metadata.image.image import ClusterImage, ImageHolder, ResourceKind
 from odradek.metadata.image.paths import DEFAULT_BROKER
 

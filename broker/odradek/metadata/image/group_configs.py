@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import Final
 
 from odradek.foundation.errors import InvalidConfig
-from odradek.foundation.setting_types import Kind, OneOf, Range, Setting
-from odradek.foundation.settings import Settings, all_settings
+from odradek.foundation.settings.broker_settings import Settings, all_settings
+from odradek.foundation.settings.declaration import Kind, OneOf, Range, Setting
 from odradek.metadata.image.configs import declared_texts, find_declared
 
 _AT_LEAST_1: Final = Range(1)

@@ -51,7 +51,7 @@ _KINDS: Final = {str(kind): kind for kind in ResourceKind}
 class _TopicDraft:
     """A topic while changes are applied: the content of its node, and its partitions' states.
 
-    Only what changes is kept here: a topic may have many thousand partitions, and most changes are of a few.
+    It has only what changes: a topic may have many thousand partitions, and most changes are of a few.
     """
 
     __slots__ = ("_before", "_replicas", "_states", "id", "is_doomed", "made")

@@ -12,12 +12,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from odradek.foundation.broker_settings.protection import LISTENER_PROMISES, NO_PROMISE, PROTECTION_SETTINGS
-from odradek.foundation.broker_settings.unused import RETIRED_PREFIXES, UNUSED
-from odradek.foundation.broker_settings.zookeeper import ZookeeperSettings
 from odradek.foundation.metrics import METRICS, Metric
-from odradek.foundation.setting_types import Kind, Setting
-from odradek.foundation.setting_values import AREAS
+from odradek.foundation.settings.areas.protection import LISTENER_PROMISES, NO_PROMISE, PROTECTION_SETTINGS
+from odradek.foundation.settings.areas.unused import RETIRED_PREFIXES, UNUSED
+from odradek.foundation.settings.areas.zookeeper import ZookeeperSettings
+from odradek.foundation.settings.broker_values import AREAS
+from odradek.foundation.settings.declaration import Kind, Setting
 from odradek.metadata.image.configs import TOPIC_SETTINGS
 from odradek.metadata.image.group_configs import GROUP_SETTINGS, broker_key_of, has_broker_key
 

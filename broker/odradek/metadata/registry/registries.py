@@ -28,7 +28,7 @@ async def open_registry(name: str, *, entries: Mapping[str, str] | None = None) 
         from odradek.metadata.registry.sqlite_store import SqliteStore
 
         return SqliteStore.open(rest)
-    from odradek.foundation.broker_settings.zookeeper import ZookeeperSettings
+    from odradek.foundation.settings.areas.zookeeper import ZookeeperSettings
     from odradek.metadata.registry.zookeeper_store import ZookeeperStore
 
     connect = rest if scheme == "zookeeper" else name

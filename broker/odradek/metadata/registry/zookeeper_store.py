@@ -20,7 +20,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from odradek.foundation.broker_settings.zookeeper import ZookeeperSettings
 from odradek.foundation.errors import SettingError
 from odradek.foundation.limits import (
     OPEN_NODES_NAMED_MAX,
@@ -28,6 +27,7 @@ from odradek.foundation.limits import (
     REGISTRY_WRITE_BYTES_MAX,
 )
 from odradek.foundation.registry_errors import NodeExists, StoreConnectionLost, StoreSessionExpired
+from odradek.foundation.settings.areas.zookeeper import ZookeeperSettings
 from odradek.foundation.tasks import TaskOwner
 from odradek.metadata.registry.node_tree import check_path
 from odradek.metadata.registry.session_listeners import SessionListeners

@@ -17,7 +17,7 @@ from odradek.security.authentication.scram import FindCredential, FindToken, Scr
 from odradek.security.authentication.scram_users import UnknownUsers
 
 if TYPE_CHECKING:
-    from odradek.foundation.settings import Settings
+    from odradek.foundation.settings.broker_settings import Settings
     from odradek.security.authentication.oauth_documents import KeySet
 
 logger = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from odradek.security.tls.files import TlsOptions, tls_options
 from odradek.security.tls.names import PrincipalMapping, certificate_fields, elements, subject_name
 
 if TYPE_CHECKING:
-    from odradek.foundation.settings import Settings
+    from odradek.foundation.settings.broker_settings import Settings
 
 _BEGIN: Final = "-----BEGIN CERTIFICATE-----"
 _END: Final = "-----END CERTIFICATE-----"

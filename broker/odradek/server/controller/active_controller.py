@@ -28,7 +28,7 @@ from odradek.foundation.errors import NotController
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.limits import LEAVING_WAIT_MS_MAX
 from odradek.foundation.registry_errors import StoreError
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.foundation.tasks import TaskOwner
 from odradek.metadata.controller.controller import Controller
 from odradek.metadata.controller.leadership import Leadership

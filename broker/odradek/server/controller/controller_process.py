@@ -21,7 +21,7 @@ from odradek.broker.replication.blocking import BlockingWork
 from odradek.broker.requests.counters import RequestCounters
 from odradek.foundation.clock import Clock, SystemClock
 from odradek.foundation.endpoints import Endpoint, complete
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.foundation.tasks import TaskOwner
 from odradek.foundation.turn_limits import LONG_WORK_THREADS_MAX
 from odradek.metadata.controller.controller_election import ControllerElection, ElectionCallbacks

@@ -33,7 +33,7 @@ from odradek.server.http.visible_names import AllNames, Names, may_alter, names_
 
 if TYPE_CHECKING:
     from odradek.broker.listeners.secured_listeners import ClientConfigs
-    from odradek.foundation.settings import Settings
+    from odradek.foundation.settings.broker_settings import Settings
     from odradek.server.http.port_guard import PortGuard
 
 logger = logging.getLogger(__name__)

@@ -41,7 +41,7 @@ from odradek.server.http.tls_site import HttpsConnection, TlsSite
 
 if TYPE_CHECKING:
     from odradek.foundation.endpoints import Endpoint
-    from odradek.foundation.settings import Settings
+    from odradek.foundation.settings.broker_settings import Settings
     from odradek.security.authentication.listener import ListenerSasl
 
 logger = logging.getLogger(__name__)

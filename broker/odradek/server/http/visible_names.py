@@ -21,7 +21,7 @@ from odradek.security.authorization.acls import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
     from odradek.broker.process.broker_process import AnyBroker
-    from odradek.foundation.settings import Settings
+    from odradek.foundation.settings.broker_settings import Settings
     from odradek.security.authorization.authorizer import Authorizer
 
 # What a label of a metric names. Users, client ids and addresses are seen with the right to describe the cluster.

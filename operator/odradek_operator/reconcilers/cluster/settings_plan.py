@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from odradek.foundation.setting_types import Scope, Setting
-from odradek.foundation.settings import USED
+from odradek.foundation.settings.broker_settings import USED
+from odradek.foundation.settings.declaration import Scope, Setting
 from odradek_operator.gateways.cluster_admin import InForce
 from odradek_operator.resources.brokers import AUTHORIZER_KEYS, BROKER_SETTINGS
 

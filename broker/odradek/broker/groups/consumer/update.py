@@ -32,7 +32,7 @@ from odradek.broker.groups.consumer.schema import (
     encode_value,
 )
 from odradek.broker.groups.context import GroupContext
-from odradek.foundation.settings import Settings
+from odradek.foundation.settings.broker_settings import Settings
 from odradek.foundation.turn_limits import GROUP_NAMES_PLANNED_AT_ONCE_MAX
 from odradek.metadata.image.image import TopicImage
 

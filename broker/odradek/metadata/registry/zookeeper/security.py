@@ -19,8 +19,8 @@ from kazoo.security import (
     make_digest_acl_credential,
 )
 
-from odradek.foundation.broker_settings.zookeeper import ZookeeperSettings
 from odradek.foundation.errors import DependencyError, SettingError
+from odradek.foundation.settings.areas.zookeeper import ZookeeperSettings
 
 if TYPE_CHECKING:
     from kazoo.security import ACL

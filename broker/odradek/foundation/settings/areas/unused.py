@@ -9,9 +9,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from odradek.foundation.broker_settings.protection import protection_setting_of
-from odradek.foundation.known_names import read_names, read_rows
-from odradek.foundation.setting_types import Allowed, EachOf, Kind, NotEmpty, OneOf, Range, Scope, Setting
+from odradek.foundation.settings.areas.protection import protection_setting_of
+from odradek.foundation.settings.declaration import (
+    Allowed,
+    EachOf,
+    Kind,
+    NotEmpty,
+    OneOf,
+    Range,
+    Scope,
+    Setting,
+)
+from odradek.foundation.settings.known_names import read_names, read_rows
 
 # The subject of each family of keys, and its prefixes; the first that matches gives a key its description.
 _FAMILIES: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from odradek.foundation.errors import SettingError
-from odradek.foundation.setting_types import Setting
+from odradek.foundation.settings.declaration import Setting
 from odradek.foundation.words import nearest_name
 
 

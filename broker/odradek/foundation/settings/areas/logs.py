@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.foundation.setting_types import (
+from odradek.foundation.settings.declaration import (
     INT64_MAX,
     EachOf,
     OneOf,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.foundation.setting_types import integer
+from odradek.foundation.settings.declaration import integer
 
 
 class QuotaSettings:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from odradek.foundation.broker_settings.security import SaslSettings, TlsSettings
 from odradek.foundation.named_tuple import NamedTuple
-from odradek.foundation.setting_types import Setting
+from odradek.foundation.settings.areas.security import SaslSettings, TlsSettings
+from odradek.foundation.settings.declaration import Setting
 
 
 class ProtectionSetting(NamedTuple):

@@ -4,7 +4,7 @@
 It also refuses values that promise missing protection (`protection`), and warns of unknown keys. Values are attributes
 named as the keys, with underscores: `settings.log_segment_bytes` (`setting_values`).
 
-`foundation.broker_settings` declares the keys. Defaults of topics are in `metadata.image.configs`, and changes while
+`foundation.settings.areas` declares the keys. Defaults of topics are in `metadata.image.configs`, and changes while
 the broker runs in `metadata.image.dynamic_settings`.
 """
 
@@ -14,14 +14,14 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
-from odradek.foundation.broker_settings.protection import LISTENER_PREFIX, protection_setting_of
 from odradek.foundation.compaction import compaction_warning
 from odradek.foundation.endpoints import Endpoint
 from odradek.foundation.errors import SettingError
 from odradek.foundation.protection import missing_protections, refusal, without_kept
-from odradek.foundation.setting_checks import contradictions
-from odradek.foundation.setting_types import Setting
-from odradek.foundation.setting_values import AREAS, SettingValues
+from odradek.foundation.settings.areas.protection import LISTENER_PREFIX, protection_setting_of
+from odradek.foundation.settings.broker_checks import contradictions
+from odradek.foundation.settings.broker_values import AREAS, SettingValues
+from odradek.foundation.settings.declaration import Setting
 from odradek.foundation.words import nearest_name
 
 # Every key that this broker uses, in the order of declaration.
@@ -40,7 +40,7 @@ _DEFAULTS: Final = {setting.attribute: setting.default for setting in USED.value
 def all_settings() -> Mapping[str, Setting]:
     """Every key that Kafka 4.1 knows, by key: those this broker uses, then those it does not."""
     # Loaded here: a start whose keys are all used ones does not need two hundred more.
-    from odradek.foundation.broker_settings.unused import UNUSED
+    from odradek.foundation.settings.areas.unused import UNUSED
 
     return {**USED, **UNUSED}
 
@@ -52,7 +52,7 @@ def find_setting(key: str) -> Setting | None:
     """
     if key in USED:
         return USED[key]
-    from odradek.foundation.broker_settings.unused import UNUSED
+    from odradek.foundation.settings.areas.unused import UNUSED
 
     if key.startswith(LISTENER_PREFIX):
         _, _, base = key.removeprefix(LISTENER_PREFIX).partition(".")
@@ -62,7 +62,7 @@ def find_setting(key: str) -> Setting | None:
 
 def _mechanism_setting(base: str) -> Setting | None:
     """`scram-sha-256.sasl.jaas.config`: a key for one SASL mechanism of a listener."""
-    from odradek.foundation.broker_settings.unused import UNUSED
+    from odradek.foundation.settings.areas.unused import UNUSED
 
     _, _, key = base.partition(".")
     return (USED.get(key) or UNUSED.get(key)) if key.startswith(("sasl.", "connections.")) else None
@@ -201,7 +201,7 @@ def _names(endpoints: Iterable[Endpoint]) -> list[str]:
 
 
 def _note_unknown(key: str, *, warnings: list[str], unused: list[str]) -> None:
-    from odradek.foundation.broker_settings.unused import RETIRED_PREFIXES
+    from odradek.foundation.settings.areas.unused import RETIRED_PREFIXES
 
     if key.startswith(RETIRED_PREFIXES):
         unused.append(key)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from odradek.foundation.endpoints import Endpoint
 from odradek.foundation.errors import SettingError
-from odradek.foundation.setting_values import SettingValues
+from odradek.foundation.settings.broker_values import SettingValues
 
 
 def contradictions(settings: SettingValues) -> Iterator[str]:

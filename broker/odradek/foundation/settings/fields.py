@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import field, fields
 from typing import Any, Final
 
-from odradek.foundation.setting_tables import read_setting
-from odradek.foundation.setting_types import Setting
+from odradek.foundation.settings.declaration import Setting
+from odradek.foundation.settings.tables import read_setting
 
 _META: Final = "setting"
 

@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from odradek.foundation.setting_types import EachOf, OneOf, integer, java_class, long, password, text, words
+from odradek.foundation.settings.declaration import (
+    EachOf,
+    OneOf,
+    integer,
+    java_class,
+    long,
+    password,
+    text,
+    words,
+)
 
 _OAUTH: Final = "org.apache.kafka.common.security.oauthbearer"
 STORE_TYPES = OneOf("JKS", "PKCS12", "PEM", any_case=True)

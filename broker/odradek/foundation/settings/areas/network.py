@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.foundation.setting_types import INT32_MAX, OneOf, Scope, integer, long, text
+from odradek.foundation.settings.declaration import INT32_MAX, OneOf, Scope, integer, long, text
 
 CLUSTER_WIDE = Scope.CLUSTER_WIDE
 

@@ -14,7 +14,16 @@ from collections.abc import Mapping
 from typing import Final, NoReturn
 
 from odradek.foundation.errors import SettingError
-from odradek.foundation.setting_types import EachOf, OneOf, Setting, boolean, integer, password, text, words
+from odradek.foundation.settings.declaration import (
+    EachOf,
+    OneOf,
+    Setting,
+    boolean,
+    integer,
+    password,
+    text,
+    words,
+)
 from odradek.foundation.words import nearest_name
 
 PREFIX: Final = "zookeeper."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from odradek.foundation.setting_types import OneOf, boolean, text
+from odradek.foundation.settings.declaration import OneOf, boolean, text
 
 # Kafka's authorizer with KRaft, and its authorizer with ZooKeeper: both name the same model here.
 AUTHORIZERS: Final = (

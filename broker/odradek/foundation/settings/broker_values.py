@@ -8,26 +8,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from odradek.foundation.broker_settings.authorization import AuthorizationSettings
-from odradek.foundation.broker_settings.groups import (
+from odradek.foundation.endpoints import Endpoint, parse_endpoints, parse_protocol_map
+from odradek.foundation.errors import SettingError
+from odradek.foundation.settings.areas.authorization import AuthorizationSettings
+from odradek.foundation.settings.areas.groups import (
     ConsumerGroupSettings,
     GroupSettings,
     OffsetSettings,
     ProducerSettings,
 )
-from odradek.foundation.broker_settings.logs import (
+from odradek.foundation.settings.areas.logs import (
     CleanerSettings,
     MessageSettings,
     RetentionSettings,
     SegmentSettings,
     TopicSettings,
 )
-from odradek.foundation.broker_settings.network import ConnectionSettings, IdentitySettings, ListenerSettings
-from odradek.foundation.broker_settings.quotas import QuotaSettings
-from odradek.foundation.broker_settings.replicas import ControllerSettings, ReplicaSettings
-from odradek.foundation.broker_settings.security import SaslSettings, TlsSettings, TokenSettings
-from odradek.foundation.endpoints import Endpoint, parse_endpoints, parse_protocol_map
-from odradek.foundation.errors import SettingError
+from odradek.foundation.settings.areas.network import ConnectionSettings, IdentitySettings, ListenerSettings
+from odradek.foundation.settings.areas.quotas import QuotaSettings
+from odradek.foundation.settings.areas.replicas import ControllerSettings, ReplicaSettings
+from odradek.foundation.settings.areas.security import SaslSettings, TlsSettings, TokenSettings
 
 MS_PER_MINUTE: Final = 60_000
 MS_PER_HOUR: Final = 3_600_000

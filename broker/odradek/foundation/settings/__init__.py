@@ -1,0 +1,1 @@
+"""Settings of every program: declared once, read from texts, checked, and named in errors."""
