@@ -133,7 +133,7 @@ def _check_addresses(addresses: str, source: str) -> None:
 def _without_effect(name: str) -> str:
     if name in _OPTIONS:
         return f"{name} has no effect; use `odradek {_OPTIONS[name]}`"
-    unused = read_names(__file__, "unused_properties.txt")
+    unused = read_names(__file__, "unused_properties.tsv")
     if name in unused:
         return f"{name} has no effect: it is a property of Kafka's clients that odradek does not use"
     hint = CLIENT_PROPERTIES.suggest(name, *_OPTIONS, *unused)

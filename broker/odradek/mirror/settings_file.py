@@ -33,8 +33,8 @@ _FLOW_KEYS: Final[_Fields] = {one.key: (name, one) for name, one in settings_of(
 _MIRROR_KEYS: Final[_Fields] = {one.key: (name, one) for name, one in settings_of(MirrorSettings).items()}
 _SECURITY_PREFIXES: Final = ("ssl.", "sasl.", "security.")
 # Those that end with * are beginnings. `consumer.auto.offset.reset` is read before they are asked.
-_UNUSED_NAMES: Final = read_names(__file__, "unused_settings.txt")
-_UNUSED_KEYS: Final = frozenset(read_names(properties.__file__, "unused_properties.txt")) | frozenset(
+_UNUSED_NAMES: Final = read_names(__file__, "unused_settings.tsv")
+_UNUSED_KEYS: Final = frozenset(read_names(properties.__file__, "unused_properties.tsv")) | frozenset(
     _UNUSED_NAMES
 )
 _UNUSED_PREFIXES: Final = tuple(name.removesuffix("*") for name in _UNUSED_NAMES if name.endswith("*"))

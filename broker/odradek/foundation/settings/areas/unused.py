@@ -49,7 +49,7 @@ _FAMILIES: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
 )
 
 # Keys of Kafka before 4.0, by their beginning.
-RETIRED_PREFIXES: Final = read_names(__file__, "retired.txt")
+RETIRED_PREFIXES: Final = read_names(__file__, "retired.tsv")
 
 
 def _describe(key: str) -> str:
