@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 
@@ -11,6 +12,7 @@ def read_rows(module_file: str, name: str) -> list[list[str]]:
     return [line.split("\t") for line in text.splitlines() if line and not line.startswith("#")]
 
 
+@cache
 def read_names(module_file: str, name: str) -> tuple[str, ...]:
     """The names in the file `name` beside a module, one on each line."""
     return tuple(row[0] for row in read_rows(module_file, name))
