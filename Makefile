@@ -8,7 +8,7 @@ INSTALL = $(BIN)/python -m pip install --disable-pip-version-check
 # Thousands of short processes read modules that are compiled once.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test test-all test-rest tools test-shaken slowest proof check bench many-consumers demo fuzz sim chaos copies mirror-proof mixed-groups streams connect rights quotas pipeline-kills sink-kills images e2e e2e-slow e2e-extra reference manifests diagrams recording test-portable fuzz-costs largest-requests planted release clean
+.PHONY: setup run test test-all test-rest test-proof tools test-shaken slowest proof check bench many-consumers demo fuzz sim chaos copies mirror-proof mixed-groups streams connect rights quotas pipeline-kills sink-kills images e2e e2e-slow e2e-extra reference manifests diagrams recording test-portable fuzz-costs largest-requests planted release clean
 
 # Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
 $(VENV)/.product: pyproject.toml
@@ -60,12 +60,17 @@ test: $(VENV)/.test
 # Everything: `make test`, and what takes longer, needs programs of others, or asks each question of each client.
 test-all: export ODRADEK_TESTS := thorough
 test-all: $(VENV)/.dev
-	$(PYTEST) $(PYTEST_ARGS)
+	$(PYTEST) -m "not proof" $(PYTEST_ARGS)
 
 # What `make test-all` has besides `make test`.
 test-rest: export ODRADEK_TESTS := thorough
 test-rest: $(VENV)/.dev
-	$(PYTEST) -m thorough $(PYTEST_ARGS)
+	$(PYTEST) -m "thorough and not proof" $(PYTEST_ARGS)
+
+# The tests that only `make proof` runs.
+test-proof: export ODRADEK_TESTS := thorough
+test-proof: $(VENV)/.dev
+	$(PYTEST) -m proof $(PYTEST_ARGS)
 
 # The most expensive tests of the last run: COSTS=.cache/costs-of-test.tsv for those of `make test`, COUNT=40 of them.
 slowest: $(VENV)/.test

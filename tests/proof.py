@@ -38,6 +38,7 @@ class Proof(NamedTuple):
 _PYTEST: Final = r"=* ?(.*\b(?:passed|failed|error).* in [\d.]+s.*?) ?=*"
 
 PROOFS: Final = (
+    Proof("tests", ("test-proof",), _PYTEST, "0.2"),
     Proof("sim", ("sim", "SEEDS=10000"), r"(\d+ of \d+ seeds in .*)", "1.7"),
     Proof("chaos", ("chaos", "SECONDS=3600"), r"((?:held|FAILED): .*)", "1"),
     Proof("chaos-attacked", ("chaos", "SECONDS=3600", "ATTACKERS=1"), r"((?:held|FAILED): .*)", "1"),

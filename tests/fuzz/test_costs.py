@@ -145,9 +145,17 @@ PLANTED: dict[str, tuple[Callable[[Patch], None], Case, int, dict[str, str], str
     ),
 }  # fmt: skip
 QUICK = ("decoding in the loop",)
+# Each of its three tries takes half a minute.
+SLOWEST = ("an image for each entry",)
 
 
 TRIES = 3
+
+
+def _marks_of(name: str) -> tuple[pytest.MarkDecorator, ...]:
+    if name in QUICK:
+        return ()
+    return (pytest.mark.thorough, pytest.mark.proof) if name in SLOWEST else (pytest.mark.thorough,)
 
 
 async def _found(case: Case, size: int, entries: dict[str, str]) -> Excess | None:
@@ -159,9 +167,7 @@ async def _found(case: Case, size: int, entries: dict[str, str]) -> Excess | Non
         await world.stop()
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.thorough) for name in PLANTED]
-)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks_of(name)) for name in PLANTED])
 def test_the_guard_finds_a_planted_cost(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plant, case, size, entries, reason = PLANTED[name]
     plant(monkeypatch)

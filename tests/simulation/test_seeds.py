@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 
 # A seed costs 0.7 s of CPU, and `make sim` plays as many more as one likes.
-SEEDS: Final = 500
+SEEDS: Final = 150
 ROOT: Final = Path(__file__).parents[2]
 
 

@@ -17,7 +17,10 @@ from tests.support.peers import CreateTopic
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.thorough]
 
 
-@pytest.mark.parametrize("output_format", ["parquet", "delta", "iceberg"])
+@pytest.mark.parametrize(
+    "output_format",
+    ["parquet", *(pytest.param(name, marks=pytest.mark.proof) for name in ("delta", "iceberg"))],
+)
 def test_killed_drivers_lose_and_double_nothing(
     output_format: str, spark: Any, bootstrap: str, create_topic: CreateTopic, unique: str, tmp_path: Path
 ) -> None:
