@@ -29,7 +29,7 @@ class DefaultSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of the stock connector. Raises OptionError."""
-        from odradek_pipeline.connector.options import READING, Options
+        from odradek_pipeline.settings.options import READING, Options
         from odradek_pipeline.source.arrow import schema
 
         return schema(with_headers=Options(self.options, READING).flag("includeHeaders"))

@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from odradek_pipeline.session import ConnectionMissingError, jars_for, read_connection, read_options
+from odradek_pipeline.connection.session import (
+    ConnectionMissingError,
+    jars_for,
+    read_connection,
+    read_options,
+)
 from tests.support.broker_process import CHECKOUT
 
 

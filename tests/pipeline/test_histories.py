@@ -22,9 +22,8 @@ from odradek_pipeline.outputs.parquet.store import StoredFile
 from odradek_pipeline.runs.plans import LogFacts, Plan, plan_load, plan_replay
 from odradek_pipeline.runs.positions import position
 from odradek_pipeline.runs.queries import Queries, QueryState, next_batch, take_over
-from odradek_pipeline.runs.ranges import Holdings, OffsetRange, PartitionKey, subtract_ranges
+from odradek_pipeline.runs.ranges import Holdings, OffsetRange, PartitionKey, subtract_ranges, widen_ranges
 from odradek_pipeline.runs.record import LOAD, QUERY, REPLAY, STREAM, RunRecord
-from odradek_pipeline.runs.widening import widen_ranges
 
 PARTITIONS_MAX = 3
 Row = tuple[PartitionKey, int]

@@ -6,9 +6,9 @@ from decimal import Decimal
 
 import pytest
 
-from odradek_pipeline.decoding.messages import MessageReader
-from odradek_pipeline.decoding.schema import PartSchema, as_columns
 from odradek_pipeline.errors import JobRefusedError
+from odradek_pipeline.work.decoding.messages import MessageReader
+from odradek_pipeline.work.decoding.schema import PartSchema, as_columns
 from tests.support.descriptors import order_bytes, order_set
 
 

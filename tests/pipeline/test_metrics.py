@@ -10,10 +10,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from odradek_pipeline.errors import JobRefusedError
-from odradek_pipeline.metrics import METRICS, RunMetrics, expose_metrics
 from odradek_pipeline.runs.plans import LogFacts
 from odradek_pipeline.runs.ranges import Holdings, OffsetRange, PartitionKey
 from odradek_pipeline.runs.record import LOAD, DeadCount, RunRecord
+from odradek_pipeline.work.metrics import METRICS, RunMetrics, expose_metrics
 
 KEY = PartitionKey("t", "id", 0)
 

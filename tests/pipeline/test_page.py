@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from odradek_pipeline.pages.charts import format_number, nice_top
-from odradek_pipeline.pages.document import DAYS_MAX, PARTITIONS_MAX, render_page
-from odradek_pipeline.pages.model import LagRow, MarkRow, PageData, RunRow, WindowRow, judge_table
-from odradek_pipeline.pages.style import DARK, LIGHT, style
+from odradek_pipeline.loading.page.charts import format_number, nice_top
+from odradek_pipeline.loading.page.document import DAYS_MAX, PARTITIONS_MAX, render_page
+from odradek_pipeline.loading.page.model import LagRow, MarkRow, PageData, RunRow, WindowRow, judge_table
+from odradek_pipeline.loading.page.style import DARK, LIGHT, style
 
 HOUR_MS = 3_600_000
 BEGIN_MS = 1_772_323_200_000  # 2026-03-01T00:00:00Z

@@ -96,7 +96,7 @@ def test_wrong_use_ends_with_2(capsys: pytest.CaptureFixture[str], tmp_path: Pat
 
 def test_a_summary_is_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
     from odradek_pipeline.cli.console import console_for
-    from odradek_pipeline.commands.command import Summary
+    from odradek_pipeline.work.command import Summary
 
     with console_for("auto") as console:
         console.steps("planned", ranges=2)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from odradek_pipeline.commands.stopping import StopRequest
-from odradek_pipeline.commands.stream_settings import StreamSettings
-from odradek_pipeline.commands.streaming import TRIES_MAX, Stream, StreamPace
 from odradek_pipeline.errors import FencedError, JobRefusedError, UnreachableError
+from odradek_pipeline.loading.stopping import StopRequest
+from odradek_pipeline.loading.stream_settings import StreamSettings
+from odradek_pipeline.loading.streaming import TRIES_MAX, Stream, StreamPace
 from odradek_pipeline.outputs.output import Committed, OutputState
 from odradek_pipeline.outputs.parquet.log import ManifestLog
 from odradek_pipeline.runs.plans import LogFacts
@@ -114,7 +114,9 @@ def played(
     stop = VirtualStop(script, waits)
     declared = make_settings(StreamSettings, {name: (value, "the test") for name, value in given.items()})
     pace = StreamPace(declared.trigger_ms, declared.max_trigger_delay_ms, declared.max_outage_ms)
-    return stop, Stream(worker, declared, pace, console, stop).run()  # type: ignore[arg-type]
+    work: Any = worker
+    commit: Any = WorkerInMemory.commit
+    return stop, Stream(work, declared, pace, console, stop, commit).run()
 
 
 def worker(console: Notices, end: int | Exception = 0) -> WorkerInMemory:

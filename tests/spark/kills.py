@@ -20,7 +20,6 @@ from random import Random, SystemRandom
 from typing import Final
 
 from odradek_pipeline.errors import PipelineExitCode
-from odradek_pipeline.reading.named import READERS
 from odradek_pipeline.runs.steps import (
     BATCH,
     CONNECTED,
@@ -31,6 +30,7 @@ from odradek_pipeline.runs.steps import (
     WRITING,
     WRITTEN,
 )
+from odradek_pipeline.work.reading.named import READERS
 from tests.spark.killed_run import COMMIT_VISIBLE, DATA_VISIBLE
 from tests.spark.killing import KILLED, PARTITIONS, Table
 from tests.support.peers import make_peer, topic_creator

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from odradek_pipeline.connection.session import SparkConnection
 from odradek_pipeline.jobs import word_count
-from odradek_pipeline.session import SparkConnection
 from tests.spark.records import fetched, send
 from tests.support.peers import CreateTopic
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from odradek_pipeline.commands.dead_letters import retry
+from odradek_pipeline.dead_letters.commands import retry
 from odradek_pipeline.errors import PipelineExitCode
 from odradek_pipeline.outputs.named import open_output
 from tests.spark.letters import letters, send

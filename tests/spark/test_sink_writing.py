@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from odradek_pipeline.connector.options import OptionError
+from odradek_pipeline.settings.options import OptionError
 from odradek_pipeline.sink import driver
 from odradek_pipeline.sink.cleanup import clean_up
 from odradek_pipeline.sink.driver import Ending, PlanNotDeterministicError, SinkFencedError

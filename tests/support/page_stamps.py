@@ -23,7 +23,10 @@ _STAMPS: Final = REPOSITORY / ".cache" / "pages"
 _COMMAND_LINES: Final = (
     "broker/odradek/cli/**/*.py",
     "pipeline/odradek_pipeline/cli/**/*.py",
-    "pipeline/odradek_pipeline/commands/**/*.py",
+    "pipeline/odradek_pipeline/loading/**/*.py",
+    "pipeline/odradek_pipeline/audit/commands/**/*.py",
+    "pipeline/odradek_pipeline/dead_letters/commands/**/*.py",
+    "pipeline/odradek_pipeline/settings/**/*.py",
 )
 _RUNNER: Final = (
     "tests/docs/test_p*.py",

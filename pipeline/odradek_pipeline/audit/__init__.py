@@ -1,1 +1,1 @@
-"""The audit as values: what tiers counted, verdicts, watermarks, tilings, and their form as JSON. No Spark, no I/O."""
+"""The audit: what each tier counted, verdicts, watermarks and tilings as values; and what collects and shows them."""

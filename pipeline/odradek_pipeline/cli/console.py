@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Final
 
-from odradek_pipeline.commands.command import Summary
 from odradek_pipeline.runs.steps import FINISHED, Steps
+from odradek_pipeline.work.command import Summary
 
 _POLL_SECONDS: Final = 0.5
 

@@ -15,10 +15,10 @@ import click
 
 from odradek_pipeline.cli.console import console_for
 from odradek_pipeline.cli.table import COMMANDS, GROUPS
-from odradek_pipeline.commands.command import Command
 from odradek_pipeline.errors import PipelineError, PipelineExitCode
 from odradek_pipeline.settings.declared import PipelineSetting, make_settings, settings_of
 from odradek_pipeline.settings.files import read_file
+from odradek_pipeline.work.command import Command
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 

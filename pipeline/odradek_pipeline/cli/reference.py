@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from odradek_pipeline.cli.table import COMMANDS
 from odradek_pipeline.errors import MEANINGS
-from odradek_pipeline.metrics import METRICS
 from odradek_pipeline.settings.declared import PipelineSetting, settings_of
+from odradek_pipeline.work.metrics import METRICS
 
 
 def render_reference() -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from odradek_pipeline.commands import load, page, replay, runs, snapshot, stream, vacuum
-from odradek_pipeline.commands.audit import collect, tiles, verdicts, wait, waive
-from odradek_pipeline.commands.command import Command
-from odradek_pipeline.commands.dead_letters import listing, retrying, returning
+from odradek_pipeline.audit.commands import collect, tiles, verdicts, wait, waive
+from odradek_pipeline.dead_letters.commands import listing, retrying, returning
+from odradek_pipeline.loading import load, replay, runs, snapshot, stream, vacuum
+from odradek_pipeline.loading.page import command as page
+from odradek_pipeline.work.command import Command
 
 COMMANDS: dict[str, Command] = {
     one.name: one

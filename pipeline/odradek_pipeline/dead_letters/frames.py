@@ -7,8 +7,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, functions
 
 from odradek_pipeline.dead_letters import headers as names
-from odradek_pipeline.decoding.decoder import ERROR, SCHEMA_LABEL
-from odradek_pipeline.records import RUN, TOPIC_ID
+from odradek_pipeline.outputs.columns import RUN, TOPIC_ID
+from odradek_pipeline.work.decoding.decoder import ERROR, SCHEMA_LABEL
 
 LETTER_COLUMNS: Final = ("topic", "partition", "key", "value", "headers")
 _ENTRY: Final = "struct<key:string,value:binary>"

@@ -16,12 +16,10 @@ from odradek.client.admin.logs import EARLIEST, LATEST
 from odradek.client.client import Client
 from odradek.client.consumer.blocks import ConsumerRecord
 from odradek.client.consumer.consumer import PartitionConsumer
-from odradek.client.errors import ClientTimeout, ConnectionFailed
-from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
+from odradek_pipeline.connection.clients import connect_client
 from odradek_pipeline.dead_letters.headers import Letter, LetterOrigin, NoLetterError, parse_letter
-from odradek_pipeline.errors import AnswerTimeoutError, NotFoundError, PipelineError, UnreachableError
-from odradek_pipeline.topics import make_client
+from odradek_pipeline.errors import PipelineError
 
 T = TypeVar("T")
 _POLL_MS: Final = 1000
@@ -58,19 +56,10 @@ def ask_brokers(settings: Mapping[str, str], topic: str, work: Callable[[Client]
     """Return `work`'s answer with a client of its own. Client errors become the pipeline's, each with its exit code."""
 
     async def ask() -> T:
-        async with make_client(settings) as client:
+        async with connect_client(settings, f"the dead letters of {topic} cannot be handled") as client:
             return await work(client)
 
-    try:
-        return asyncio.run(ask())
-    except UnknownTopicOrPartition as failure:
-        raise NotFoundError(str(failure)) from failure
-    except ClientTimeout as failure:
-        raise AnswerTimeoutError(str(failure)) from failure
-    except ConnectionFailed as failure:
-        raise UnreachableError(str(failure)) from failure
-    except OdradekError as failure:
-        raise PipelineError(f"the dead letters of {topic} cannot be handled: {failure}") from failure
+    return asyncio.run(ask())
 
 
 async def read_letter_log(client: Client, topic: str) -> LetterLog:

@@ -17,12 +17,11 @@ from pyspark.sql import DataFrame
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.results import ResourceType
 from odradek.client.producer.producer import Producer
-from odradek.foundation.errors import OdradekError, TopicAlreadyExists
-from odradek_pipeline.connector.client_loop import ClientLoop
-from odradek_pipeline.connector.options import CONNECTION, SECURITY, Options
-from odradek_pipeline.errors import PipelineError
+from odradek.foundation.errors import TopicAlreadyExists
+from odradek_pipeline.connection.client_loop import ClientLoop
+from odradek_pipeline.connection.clients import connect_client
+from odradek_pipeline.settings.options import CONNECTION, SECURITY, Options
 from odradek_pipeline.sink.rows import PartitionRows, group_rows
-from odradek_pipeline.topics import make_client
 
 # A letter is its record and nine headers; a topic has to take the largest of them.
 _HEADER_BYTES_MAX: Final = 64 * 1024
@@ -44,14 +43,11 @@ def ensure_letter_topic(settings: Mapping[str, str], name: str, origin: str) -> 
 
     `settings` are those of Kafka's clients. Raises PipelineError.
     """
-    try:
-        return asyncio.run(_ensure_topic(settings, name, origin))
-    except OdradekError as failure:
-        raise PipelineError(f"the dead-letter topic {name} cannot be made or found: {failure}") from failure
+    return asyncio.run(_ensure_topic(settings, name, origin))
 
 
 async def _ensure_topic(settings: Mapping[str, str], name: str, origin: str) -> LetterTopic:
-    async with make_client(settings) as client:
+    async with connect_client(settings, f"the dead-letter topic {name} cannot be made or found") as client:
         admin = Admin(client)
         there = {one.name: one for one in await admin.topics.list()}
         is_new = name not in there

@@ -11,11 +11,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.streaming.query import StreamingQuery
 
-from odradek_pipeline.session import SparkConnection, run_job
-from odradek_pipeline.transforms import counts, words
+from odradek_pipeline.connection.session import SparkConnection, run_job
 
 
 def start(
@@ -50,6 +49,22 @@ def _write_to_topic(
     if seconds is None:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=f"{round(seconds * 1000)} milliseconds").start()
+
+
+def words(records: DataFrame) -> DataFrame:
+    """The words of the records' values, in lower case: one column, `word`. Values are read as UTF-8."""
+    text = functions.lower(functions.col("value").cast("string"))
+    return records.select(functions.explode(functions.split(text, r"[^\p{L}\p{N}]+")).alias("word")).where(
+        "word != ''"
+    )
+
+
+def counts(of_words: DataFrame) -> DataFrame:
+    """The counts of words, as the rows of a topic: the word as `key`, its count as `value`."""
+    counted = of_words.groupBy("word").count()
+    return counted.select(
+        functions.col("word").alias("key"), functions.col("count").cast("string").alias("value")
+    )
 
 
 def parse_arguments(given: Sequence[str]) -> argparse.Namespace:

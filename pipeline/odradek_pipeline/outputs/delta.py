@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 from pyspark.sql import DataFrame, SparkSession
 
 from odradek_pipeline.errors import FencedError, RecordLostError
+from odradek_pipeline.outputs.columns import COLUMNS, align_columns, is_in
 from odradek_pipeline.outputs.output import Committed, OutputState
 from odradek_pipeline.outputs.texts import merge_into, parse_record
-from odradek_pipeline.records import COLUMNS, align_columns, is_in
 from odradek_pipeline.runs.record import REPLACING, RunRecord
 from odradek_pipeline.runs.steps import PUBLISHED, WRITING, Steps
 

@@ -21,15 +21,14 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.types import StructType
 
 from odradek_pipeline.errors import FencedError, JobRefusedError, RecordLostError
+from odradek_pipeline.outputs.columns import COLUMNS, SCHEMA, align_columns, is_in, no_rows, schema_with
 from odradek_pipeline.outputs.output import Committed, OutputState
 from odradek_pipeline.outputs.texts import merge_into, parse_record
-from odradek_pipeline.records import COLUMNS, SCHEMA, align_columns, is_in, no_rows, schema_with
 from odradek_pipeline.runs.columns import merge_columns
 from odradek_pipeline.runs.queries import merge_queries
-from odradek_pipeline.runs.ranges import OffsetRange, PartitionKey
+from odradek_pipeline.runs.ranges import OffsetRange, PartitionKey, widen_ranges
 from odradek_pipeline.runs.record import REPLAY, RETRY, RunRecord, began_ms
 from odradek_pipeline.runs.steps import PUBLISHED, PUBLISHING, WRITING, Steps
-from odradek_pipeline.runs.widening import widen_ranges
 
 PROPERTY: Final = "odradek.record"
 _PARTITIONED_BY: Final = ("topic", "_topic_id", "partition")

@@ -1,1 +1,1 @@
-"""Typed settings: each is declared once, and flags, YAML files and pages are made from the declaration."""
+"""Declared settings: of commands, from flags and YAML files, and of `format("odradek")`, from options."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from odradek.client.client import Client
 from odradek.client.producer.handover import start_epoch
 from odradek.client.producer.producer import Producer
-from odradek_pipeline.connector.client_loop import ClientLoop
+from odradek_pipeline.connection.client_loop import ClientLoop
 from odradek_pipeline.sink.driver import open_ids
 from odradek_pipeline.sink.markers import MarkerState, read_on
 from odradek_pipeline.sink.settings import SinkSettings, parse_options

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from odradek_pipeline.connector.options import CONNECTION, Option, OptionError, Options
+from odradek_pipeline.settings.options import CONNECTION, Option, OptionError, Options
 
 WRITING: Final = (
     *CONNECTION,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from odradek.client.producer.producer import Producer
-from odradek_pipeline.connector.client_loop import ClientLoop
+from odradek_pipeline.connection.client_loop import ClientLoop
 from odradek_pipeline.sink.driver import Begun, PlanNotDeterministicError, Written, check_begun
 from odradek_pipeline.sink.markers import SinkMarker, read_on
 from odradek_pipeline.sink.rows import PartitionRows, group_rows

@@ -20,8 +20,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from odradek_pipeline.connector.client_loop import ClientLoop
-from odradek_pipeline.connector.options import OptionError
+from odradek_pipeline.connection.client_loop import ClientLoop
+from odradek_pipeline.settings.options import OptionError
 from odradek_pipeline.sink.driver import Begun, Ending, Written, begin
 from odradek_pipeline.sink.rows import check_schema
 from odradek_pipeline.sink.settings import SinkSettings, parse_options

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from odradek_pipeline.connector.client_loop import ClientLoop
-from odradek_pipeline.connector.options import READING, Options
+from odradek_pipeline.connection.client_loop import ClientLoop
+from odradek_pipeline.settings.options import READING, Options
 from odradek_pipeline.source.positions import parse_end, parse_start, resolve
 from odradek_pipeline.source.ranges import OffsetInputPartition, split
 from odradek_pipeline.source.reading import ReadSettings, read

@@ -13,7 +13,7 @@ from typing import Any
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.client import Client
 from odradek.foundation.ids import TopicPartition
-from odradek_pipeline.connector.options import OptionError, Options
+from odradek_pipeline.settings.options import OptionError, Options
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.results import CommittedOffset
 from odradek.foundation.errors import OdradekError
-from odradek_pipeline.connector.client_loop import ClientLoop
-from odradek_pipeline.connector.options import CONNECTION, Options
+from odradek_pipeline.connection.client_loop import ClientLoop
+from odradek_pipeline.settings.options import CONNECTION, Options
 from odradek_pipeline.source.stream_offset import StreamOffset
 
 logger = logging.getLogger(__name__)

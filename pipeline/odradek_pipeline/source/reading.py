@@ -17,8 +17,8 @@ from odradek.client.consumer.blocks import RecordBlock
 from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.fetches import FetchBounds
 from odradek.foundation.errors import OffsetOutOfRange, UnknownTopicOrPartition
-from odradek_pipeline.connector.client_loop import ClientLoop
-from odradek_pipeline.connector.options import Options
+from odradek_pipeline.connection.client_loop import ClientLoop
+from odradek_pipeline.settings.options import Options
 from odradek_pipeline.source.arrow import record_batch
 from odradek_pipeline.source.ranges import OffsetInputPartition
 from odradek_pipeline.source.topics import report

@@ -18,8 +18,8 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from odradek.client.admin.logs import LATEST, LogAdmin
 from odradek.foundation.errors import UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
-from odradek_pipeline.connector.client_loop import ClientLoop
-from odradek_pipeline.connector.options import READING, Options
+from odradek_pipeline.connection.client_loop import ClientLoop
+from odradek_pipeline.settings.options import READING, Options
 from odradek_pipeline.source.positions import parse_start, resolve
 from odradek_pipeline.source.ranges import OffsetInputPartition, share_by_lag, split
 from odradek_pipeline.source.reading import ReadSettings, read

@@ -16,7 +16,7 @@ from odradek.client.admin.topics import TopicAdmin
 from odradek.client.client import Client
 from odradek.client.metadata import ClusterInfo
 from odradek.foundation.ids import TopicPartition
-from odradek_pipeline.connector.options import OptionError, Options
+from odradek_pipeline.settings.options import OptionError, Options
 
 logger = logging.getLogger(__name__)
 

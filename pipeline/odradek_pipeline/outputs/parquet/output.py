@@ -15,11 +15,11 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from odradek_pipeline.errors import FencedError, PipelineError
+from odradek_pipeline.outputs.columns import align_columns, is_in, no_rows, schema_with
 from odradek_pipeline.outputs.output import Committed, OutputState
 from odradek_pipeline.outputs.parquet.log import ManifestLog
 from odradek_pipeline.outputs.parquet.manifests import DataFile, Manifest
 from odradek_pipeline.outputs.parquet.store import FileStore, StoredFile, open_store
-from odradek_pipeline.records import align_columns, is_in, no_rows, schema_with
 from odradek_pipeline.runs.ranges import OffsetRange, PartitionKey, span_ranges
 from odradek_pipeline.runs.record import REPLACING, RETRY, RunRecord
 from odradek_pipeline.runs.steps import PUBLISHED, PUBLISHING, WRITING, WRITTEN, Steps

@@ -1,0 +1,97 @@
+"""Dead letters by their origin: a record that could not be decoded was read all the same, and counts as such."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from odradek.client.admin.admin import Admin
+from odradek.client.admin.logs import EARLIEST, LATEST
+from odradek.client.audit.counts import Counts, digest, window_start
+from odradek.client.client import Client
+from odradek.client.consumer.consumer import PartitionConsumer
+from odradek_pipeline.audit.collecting.reports import SILENCE_MS, list_unread
+from odradek_pipeline.audit.facts import WindowOfPartition
+from odradek_pipeline.audit.spans import Span, join_spans, subtract_spans
+from odradek_pipeline.dead_letters import headers as names
+from odradek_pipeline.errors import AnswerTimeoutError
+
+
+class OriginPartition(NamedTuple):
+    """The partition that a letter's record is from."""
+
+    topic_id: str
+    partition: int
+
+
+class AuditedLetter(NamedTuple):
+    """The parts of a dead record that the audit needs: its time, the bytes of key and value, and the digest."""
+
+    timestamp_ms: int
+    size_bytes: int
+    digest: int
+
+
+Letters = dict[OriginPartition, dict[int, AuditedLetter]]
+
+
+async def add_letters(client: Client, topic: str, into: Letters) -> int:
+    """Read all dead letters of a topic into `into`, by origin and offset. Returns how many there are.
+
+    Some hundred bytes of memory for each. A letter that was written twice counts once.
+    """
+    keys = (await client.topics((topic,))).partitions(topic)
+    logs = Admin(client).logs
+    ends = await logs.offsets_at(keys, LATEST, read_committed=True)
+    starts = await logs.offsets_at(keys, EARLIEST)
+    count = 0
+    async with PartitionConsumer(client, is_read_committed=True) as consumer:
+        consumer.assign({key: starts[key] for key in keys if starts[key] < ends[key]})
+        while waiting := list_unread(consumer, ends):
+            blocks = await consumer.poll_blocks(timeout_ms=SILENCE_MS)
+            if not blocks and list_unread(consumer, ends) == waiting:
+                raise AnswerTimeoutError(f"{waiting[0]} sent nothing for {SILENCE_MS // 1000} s")
+            for block in blocks:
+                for _, _, key, value, headers in block.records():
+                    said = {name: (content or b"").decode("utf-8", "replace") for name, content in headers}
+                    if not {names.TOPIC_ID, names.PARTITION, names.OFFSET, names.TIMESTAMP} <= said.keys():
+                        continue  # no letter of ours
+                    count += 1
+                    timestamp_ms = int(said[names.TIMESTAMP])
+                    own = [(name, content) for name, content in headers if name not in names.NAMES]
+                    origin = OriginPartition(said[names.TOPIC_ID], int(said[names.PARTITION]))
+                    into.setdefault(origin, {})[int(said[names.OFFSET])] = AuditedLetter(
+                        timestamp_ms,
+                        len(key or b"") + len(value or b""),
+                        digest(timestamp_ms, key, value, own),
+                    )
+    return count
+
+
+def spans_of(letters: Mapping[int, AuditedLetter]) -> list[Span]:
+    """The offsets of letters."""
+    return join_spans((offset, offset + 1) for offset in letters)
+
+
+def count_letters(
+    counts: dict[WindowOfPartition, Counts],
+    letters: Letters,
+    topic_id: str,
+    rows: Mapping[int, Iterable[Span]],
+    window_ms: int,
+) -> int:
+    """Add the letters of a topic that are no rows by now to what a table holds. Returns how many those are.
+
+    `rows` are the offsets of the table's rows by partition: what was driven back is a row, and counts there.
+    """
+    count = 0
+    for origin, found in letters.items():
+        if origin.topic_id != topic_id:
+            continue
+        for start, end in subtract_spans(spans_of(found), rows.get(origin.partition, ())):
+            for offset in range(start, end):
+                letter = found[offset]
+                at = WindowOfPartition(origin.partition, window_start(letter.timestamp_ms, window_ms))
+                counts.setdefault(at, Counts()).add(letter.size_bytes, letter.digest, offset)
+                count += 1
+    return count

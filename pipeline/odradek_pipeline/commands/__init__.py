@@ -1,1 +1,0 @@
-"""The subcommands: one module each, with its settings, its work and its summary."""

@@ -1,0 +1,1 @@
+"""The ways to Spark and to the brokers: the session, our client, and what is asked of it."""

@@ -1,0 +1,24 @@
+"""Decoders by the name of their format. A new one is one row here; its module is imported when it is asked for."""
+
+from __future__ import annotations
+
+from odradek_pipeline.work.decoding.decoder import RecordDecoder
+from odradek_pipeline.work.decoding.schema import AVRO, JSON, PartSchema
+
+
+def decoder_for(schema: PartSchema, mark: bytes) -> RecordDecoder:
+    """The decoder of a schema's kind. `mark` is 16 bytes that no record ends with by chance.
+
+    Raises JobRefusedError for a schema that cannot be.
+    """
+    if schema.kind == JSON:
+        from odradek_pipeline.work.decoding.json_records import JsonDecoder
+
+        return JsonDecoder(schema, mark)
+    if schema.kind == AVRO:
+        from odradek_pipeline.work.decoding.avro_records import AvroDecoder
+
+        return AvroDecoder(schema, mark)
+    from odradek_pipeline.work.decoding.protobuf_records import ProtobufDecoder
+
+    return ProtobufDecoder(schema)
