@@ -110,3 +110,7 @@ class BadRecordsError(PipelineError):
     """Records cannot be read with the schema, and the run may not send them to the dead letters."""
 
     exit_code = PipelineExitCode.BAD_RECORDS
+
+
+class OptionError(ValueError):
+    """An option of `format("odradek")` is missing, unknown, or has a wrong value; the text has the remedy."""

@@ -32,7 +32,7 @@ class DefaultSource(DataSource):
         from odradek_pipeline.settings.options import READING, Options
         from odradek_pipeline.source.arrow import schema
 
-        return schema(with_headers=Options(self.options, READING).flag("includeHeaders"))
+        return schema(with_headers=Options(self.options, READING)["includeHeaders"])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from odradek_pipeline.source.batch import BatchReader

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from odradek_pipeline.errors import FencedError, JobRefusedError, UnreachableError
-from odradek_pipeline.loading.stopping import StopRequest
-from odradek_pipeline.loading.stream_settings import StreamSettings
-from odradek_pipeline.loading.streaming import TRIES_MAX, Stream, StreamPace
+from odradek_pipeline.loading.settings import StreamSettings
+from odradek_pipeline.loading.stream import TRIES_MAX, StopRequest, Stream
 from odradek_pipeline.outputs.output import Committed, OutputState
 from odradek_pipeline.outputs.parquet.log import ManifestLog
 from odradek_pipeline.runs.plans import LogFacts
@@ -113,10 +112,9 @@ def played(
     given = {"topic": "t", "output": "/tables/o", "show_progress": False, **settings}
     stop = VirtualStop(script, waits)
     declared = make_settings(StreamSettings, {name: (value, "the test") for name, value in given.items()})
-    pace = StreamPace(declared.trigger_ms, declared.max_trigger_delay_ms, declared.max_outage_ms)
     work: Any = worker
     commit: Any = WorkerInMemory.commit
-    return stop, Stream(work, declared, pace, console, stop, commit).run()
+    return stop, Stream(work, declared, console, stop, commit).run()
 
 
 def worker(console: Notices, end: int | Exception = 0) -> WorkerInMemory:

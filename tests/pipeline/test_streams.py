@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from odradek_pipeline.errors import FencedError, PipelineSettingError
+from odradek_pipeline.errors import FencedError
 from odradek_pipeline.runs.plans import LogFacts, limit_ranges, plan_load, rebase_record, require_unfenced
 from odradek_pipeline.runs.positions import position
 from odradek_pipeline.runs.queries import QueryState, merge_queries, next_batch, take_over
 from odradek_pipeline.runs.ranges import Holdings, OffsetRange, PartitionKey
 from odradek_pipeline.runs.rates import Rates, ends_of, measure_lag, pin_facts, pin_new_topics
 from odradek_pipeline.runs.record import QUERY, REPLAY, STREAM, RunRecord
-from odradek_pipeline.settings.durations import duration_ms
 
 
 def of(partition: int, start: int, end: int, topic_id: str = "id-1") -> OffsetRange:
@@ -112,16 +111,3 @@ def test_records_of_before_have_no_queries() -> None:
     row = batch(QueryState("a", 1, 5), of(0, 10, 20)).as_json()
     del row["queries"]
     assert RunRecord.from_json(row).queries == {}
-
-
-def test_durations() -> None:
-    assert [duration_ms(text, "--trigger") for text in ("500ms", "10s", "10", "1.5m", "2h", "1d")] == [
-        500,
-        10_000,
-        10_000,
-        90_000,
-        7_200_000,
-        86_400_000,
-    ]
-    with pytest.raises(PipelineSettingError, match="--trigger is 'soon'; write a duration as 500ms"):
-        duration_ms("soon", "--trigger")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from odradek_pipeline.settings.options import OptionError
+from odradek_pipeline.errors import OptionError
 from odradek_pipeline.sink.writers import check_session
 from tests.spark.records import send
 from tests.spark.test_sink_writing import committed

@@ -15,7 +15,7 @@ from odradek.client.client import Client
 from odradek.client.producer.producer import Producer
 from odradek.foundation.errors import UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
-from odradek_pipeline.settings.options import OptionError
+from odradek_pipeline.errors import OptionError
 from odradek_pipeline.source.batch import BatchReader
 from odradek_pipeline.source.topics import DataLossError
 from tests.support.peers import CreateTopic

@@ -9,7 +9,7 @@ import pytest
 
 from odradek.client.admin.admin import Admin
 from odradek.foundation.ids import TopicPartition
-from odradek_pipeline.settings.options import OptionError
+from odradek_pipeline.errors import OptionError
 from odradek_pipeline.source.progress import GroupProgress
 from odradek_pipeline.source.stream import StreamReader
 from odradek_pipeline.source.stream_offset import StreamOffset

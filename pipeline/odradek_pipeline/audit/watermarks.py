@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from odradek.client.audit.counts import window_start
 from odradek_pipeline.audit.facts import Session
@@ -78,3 +79,21 @@ def _reach(
                 return start_ms, f"window {start:%Y-%m-%dT%H:%M:%SZ}: {verdict.word}, {verdict.reason}"
             break
     return until_ms, blocked_by
+
+
+def format_time(milliseconds: int) -> str | None:
+    """A time in UTC for people; None for none."""
+    if milliseconds < 0:
+        return None
+    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def watermark_row(topic: str, tier: str, mark: Watermark) -> dict[str, Any]:
+    """A row for people."""
+    return {
+        "topic": topic,
+        "tier": tier,
+        "complete_until": format_time(mark.complete_until_ms),
+        "version": mark.version,
+        "blocked_by": mark.blocked_by,
+    }

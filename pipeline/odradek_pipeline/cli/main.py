@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
+from odradek.foundation.settings.declaration import Kind
 from odradek_pipeline.cli.console import console_for
 from odradek_pipeline.cli.table import COMMANDS, GROUPS
 from odradek_pipeline.errors import PipelineError, PipelineExitCode
-from odradek_pipeline.settings.declared import PipelineSetting, make_settings, settings_of
+from odradek_pipeline.settings.declared import CommandFlag, make_settings, settings_of
 from odradek_pipeline.settings.files import read_file
 from odradek_pipeline.work.command import Command
 
+_NUMBERS: Final[Mapping[Kind, type]] = {Kind.INT: int, Kind.LONG: int, Kind.DOUBLE: float}
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
@@ -68,19 +70,18 @@ def make_command(command: Command) -> click.Command:
     )
 
 
-def _make_option(one: PipelineSetting) -> click.Option:
+def _make_option(one: CommandFlag) -> click.Option:
     shown = one.shown_default
-    meaning = f"{one.meaning} [default: {shown}]" if shown and one.kind is not bool else one.meaning
-    if one.kind is bool:
-        return click.Option([f"{one.flag}/--no-{one.flag[2:]}"], default=None, help=meaning)
-    kind: Any = click.Choice(one.choices) if one.choices else {int: int, float: float}.get(one.kind, str)
+    doc, kind = one.setting.doc, one.setting.kind
+    if kind is Kind.BOOLEAN:
+        return click.Option([f"{one.flag}/--no-{one.flag[2:]}"], default=None, help=doc)
     return click.Option(
         [one.flag],
-        type=kind,
+        type=click.Choice(one.choices) if one.choices else _NUMBERS.get(kind, str),
         multiple=one.is_repeated,
         default=None,
         metavar=None if one.choices else one.metavar,
-        help=meaning,
+        help=f"{doc} [default: {shown}]" if shown else doc,
     )
 
 
@@ -92,7 +93,7 @@ def _make_callback(command: Command) -> Any:
             if value not in (None, ()):
                 values[name] = (value, "--" + name.replace("_", "-"))
         settings = make_settings(command.settings, values)
-        with console_for(settings.report) as console:
+        with console_for(settings.report.report) as console:
             made_summary = command.run(settings, console)
             console.show_summary(made_summary)
         return int(made_summary.exit_code)

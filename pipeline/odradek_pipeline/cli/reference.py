@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from odradek_pipeline.cli.table import COMMANDS
 from odradek_pipeline.errors import MEANINGS
-from odradek_pipeline.settings.declared import PipelineSetting, settings_of
+from odradek_pipeline.settings.declared import CommandFlag, settings_of
 from odradek_pipeline.work.metrics import METRICS
 
 
@@ -43,9 +43,9 @@ def _render_parts() -> Iterator[str]:
     yield from (f"| {int(code)} | {meaning} |" for code, meaning in MEANINGS.items())
 
 
-def _render_row(one: PipelineSetting) -> str:
+def _render_row(one: CommandFlag) -> str:
     values = " or ".join(f"`{choice}`" for choice in one.choices)
-    meaning = f"{one.meaning} One of {values}." if values else one.meaning
+    meaning = f"{one.setting.doc} One of {values}." if values else one.setting.doc
     default = "required" if one.is_required else one.shown_default
     return f"| `{one.flag}` | {default} | {meaning.replace('|', chr(92) + '|')} |"
 

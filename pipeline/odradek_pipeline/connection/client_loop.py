@@ -24,9 +24,9 @@ class ClientLoop:
     """`with ClientLoop(options) as loop: cluster = loop.run(loop.client.refresh(None))`."""
 
     def __init__(self, options: Options) -> None:
-        self._bootstrap = options.require_text("bootstrap.servers")
-        self._client_id = options.text("client.id")
-        self._request_timeout_ms = options.number("request.timeout.ms")
+        self._bootstrap = options.require("bootstrap.servers")
+        self._client_id: str = options["client.id"]
+        self._request_timeout_ms: int = options["request.timeout.ms"]
         self._security = options.security()
 
     def __enter__(self) -> ClientLoop:

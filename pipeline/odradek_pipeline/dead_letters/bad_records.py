@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, functions
 
 from odradek_pipeline.connection.session import SparkConnection
 from odradek_pipeline.dead_letters.frames import make_letters
+from odradek_pipeline.dead_letters.headers import DEAD_LETTER_SUFFIX
 from odradek_pipeline.dead_letters.writing import ensure_letter_topic, write_letters
 from odradek_pipeline.errors import BadRecordsError, PipelineSettingError
 from odradek_pipeline.outputs.columns import no_rows, with_origin
@@ -20,14 +21,13 @@ from odradek_pipeline.outputs.output import Committed, OutputState
 from odradek_pipeline.runs.ranges import OffsetRange, PartitionKey
 from odradek_pipeline.runs.record import DeadCount, RunRecord
 from odradek_pipeline.runs.steps import DEAD_LETTERS, DECODED, FINISHED, PLANNED, Steps
-from odradek_pipeline.work.command import DecodingSettings, ReadingSettings
+from odradek_pipeline.settings.groups import BadRecordSettings, DecodingSettings, DecodingUse
 from odradek_pipeline.work.decoding.decoder import ERROR, RecordDecoder, columns_of, decode_rows
 from odradek_pipeline.work.decoding.named import decoder_for
 from odradek_pipeline.work.decoding.schema import PROTOBUF, PartSchema, read_schema
 from odradek_pipeline.work.worker import RunWorker
 
 DEAD_LETTER: Final = "dead-letter"
-DEAD_LETTER_SUFFIX: Final = ".dlq"
 _MARKER: Final = "odradek-bad-record: "
 _SHOWN_MAX: Final = 3
 
@@ -37,8 +37,6 @@ def part_schemas(settings: DecodingSettings) -> list[PartSchema]:
 
     Raises PipelineSettingError, and JobRefusedError for a file that cannot be read.
     """
-    if not 0 <= settings.bad_share_max <= 1:
-        raise PipelineSettingError(f"--bad-share-max is {settings.bad_share_max}; it is a share, from 0 to 1")
     found = []
     for part in ("value", "key"):
         kind, path = getattr(settings, f"{part}_format"), getattr(settings, f"{part}_schema")
@@ -71,16 +69,16 @@ class Decoding:
     """The decoding of one run, and where bad records go."""
 
     decoders: Sequence[RecordDecoder]
-    settings: DecodingSettings
+    settings: BadRecordSettings
     connection: SparkConnection
     steps: Steps
 
     @staticmethod
-    def of(settings: DecodingSettings, connection: SparkConnection, run: str, steps: Steps) -> Decoding:
+    def of(settings: DecodingUse, connection: SparkConnection, run: str, steps: Steps) -> Decoding:
         """Raises PipelineSettingError and JobRefusedError."""
         mark = hashlib.md5(run.encode(), usedforsecurity=False).digest()
-        decoders = [decoder_for(one, mark) for one in part_schemas(settings)]
-        return Decoding(decoders, settings, connection, steps)
+        decoders = [decoder_for(one, mark) for one in part_schemas(settings.decoding)]
+        return Decoding(decoders, settings.bad_records, connection, steps)
 
     @contextmanager
     def split_rows(self, rows: DataFrame, record: RunRecord) -> Iterator[tuple[DataFrame, RunRecord]]:
@@ -130,9 +128,7 @@ class Decoding:
             self.steps(DEAD_LETTERS, topic=name, letters=count)
 
 
-def commit_ranges(
-    work: RunWorker, known: OutputState, record: RunRecord, settings: ReadingSettings
-) -> Committed:
+def commit_ranges(work: RunWorker, known: OutputState, record: RunRecord, settings: DecodingUse) -> Committed:
     """Read the record's ranges and commit them with it. Raises PipelineError."""
     try:
         decoding = Decoding.of(settings, work.connection, record.run, work.steps)
@@ -140,7 +136,7 @@ def commit_ranges(
         if not record.ranges:
             committed = work.output.commit(known, record, no_rows(work.spark, record.columns), work.steps)
         else:
-            frame = work.read_frame(record.ranges, settings)
+            frame = work.read_frame(record.ranges, settings.reading)
             with decoding.split_rows(frame, record) as (rows, decoded):
                 committed = work.output.commit(known, decoded, rows, work.steps)
         work.steps(FINISHED)

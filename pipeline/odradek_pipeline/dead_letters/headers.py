@@ -15,6 +15,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+DEAD_LETTER_SUFFIX: Final = ".dlq"
+"""What a topic of dead letters is named by, behind the name of its topic."""
 PREFIX: Final = "odradek.dlq."
 TOPIC: Final = f"{PREFIX}topic"
 TOPIC_ID: Final = f"{PREFIX}topic_id"

@@ -65,7 +65,7 @@ async def _ensure_topic(settings: Mapping[str, str], name: str, origin: str) -> 
 
 def write_letters(letters: DataFrame, settings: Mapping[str, str]) -> int:
     """Write the letters and wait until all are acknowledged. Returns how many there were. Raises what Spark raises."""
-    wanted = {one.name for one in (*CONNECTION, *SECURITY)}
+    wanted = {*CONNECTION, *SECURITY}
     given = {name: value for name, value in settings.items() if name in wanted}
 
     def send(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -3,66 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from odradek_pipeline.dead_letters.bad_records import commit_ranges
 from odradek_pipeline.errors import NotFoundError, PipelineSettingError
+from odradek_pipeline.loading.settings import ReplaySettings
+from odradek_pipeline.outputs.output import Committed
+from odradek_pipeline.runs.plans import plan_replay, ranges_between
 from odradek_pipeline.runs.positions import position
-from odradek_pipeline.settings.declared import setting
-from odradek_pipeline.work.command import (
-    BrokerConnectionSettings,
-    Command,
-    Console,
-    OutputSettings,
-    ReadingSettings,
-    ReportSettings,
-    SparkSettings,
-    Summary,
-)
-
-if TYPE_CHECKING:
-    from odradek_pipeline.outputs.output import Committed
-    from odradek_pipeline.runs.ranges import OffsetRange
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReplaySettings(
-    BrokerConnectionSettings, OutputSettings, ReadingSettings, SparkSettings, ReportSettings
-):
-    """The settings of `replay`."""
-
-    run: tuple[str, ...] = setting(
-        "A run whose ranges are read again. May be repeated.", default=(), metavar="RUN"
-    )
-    since_run: str | None = setting(
-        "Read the ranges of this run and of all later ones.", default=None, metavar="RUN"
-    )
-    topic: tuple[str, ...] = setting(
-        "A topic to read again, with --start or --stop. May be repeated; all that the table holds without it.",
-        default=(),
-        metavar="NAME",
-    )
-    start: str | None = setting(
-        "Where to begin: a time, offsets as 0:1500,1:1480, or earliest.", default=None, metavar="POSITION"
-    )
-    stop: str | None = setting("The first that is left as it is.", default=None, metavar="POSITION")
+from odradek_pipeline.runs.ranges import OffsetRange
+from odradek_pipeline.runs.record import REPLAY
+from odradek_pipeline.work.command import Console, Summary
+from odradek_pipeline.work.worker import new_record, open_worker, summarize_nothing, summarize_run
 
 
 def run(settings: ReplaySettings, console: Console) -> Summary:
     """Replace the rows of some ranges. Raises PipelineError."""
-    from odradek_pipeline.dead_letters.bad_records import commit_ranges
-    from odradek_pipeline.runs.plans import plan_replay, ranges_between
-    from odradek_pipeline.runs.record import REPLAY
-    from odradek_pipeline.work.worker import new_record, open_worker, summarize_nothing, summarize_run
-
     is_by_run = bool(settings.run or settings.since_run)
     if is_by_run == bool(settings.start or settings.stop):
         raise PipelineSettingError("say what to read again: --run or --since-run, or else --start and --stop")
     start, stop = position(settings.start or "earliest"), position(settings.stop or "latest")
-    with open_worker(settings, settings.client_settings(), console) as work:
+    with open_worker(settings, console, decoded=settings.decoding.formats) as work:
         known = work.output.read_newest()
         if known.record is None:
-            raise NotFoundError(f"{settings.output} has no runs: nothing was loaded into it")
+            raise NotFoundError(f"{settings.table.output} has no runs: nothing was loaded into it")
         wanted: Iterable[OffsetRange] = ()
         runs: list[str] = []
         if is_by_run:
@@ -72,16 +35,16 @@ def run(settings: ReplaySettings, console: Console) -> Summary:
             topics = sorted({one.key.topic for one in wanted})
         else:
             topics = list(dict.fromkeys(settings.topic or known.holdings.topics))
-        facts = work.read_facts(topics, start, stop, settings)
+        facts = work.read_facts(topics, start, stop, settings.reading)
         if not is_by_run:
             wanted = ranges_between(known.holdings, facts, start, stop)
-        plan = plan_replay(known.holdings, facts, wanted, on_truncated=settings.on_truncated)
+        plan = plan_replay(known.holdings, facts, wanted, on_truncated=settings.reading.on_truncated)
         for lost in plan.lost:
             console.notice(f"left as it is: {lost}, which the log no longer has")
         if not plan.ranges:
-            return summarize_nothing(REPLAY, settings.output, known)
+            return summarize_nothing(REPLAY, settings.table.output, known)
         record = new_record(REPLAY, known, plan, runs)
-        return summarize_run(commit_ranges(work, known, record, settings), settings.output)
+        return summarize_run(commit_ranges(work, known, record, settings), settings.table.output)
 
 
 def choose_runs(settings: ReplaySettings, runs: Iterable[Committed]) -> list[Committed]:
@@ -98,8 +61,5 @@ def choose_runs(settings: ReplaySettings, runs: Iterable[Committed]) -> list[Com
             return found
     missing = [*sorted(left), *([settings.since_run] if is_since and settings.since_run else [])]
     raise NotFoundError(
-        f"{settings.output} has no run {', '.join(missing)}: `odradek-pipeline runs` shows its runs"
+        f"{settings.table.output} has no run {', '.join(missing)}: `odradek-pipeline runs` shows its runs"
     )
-
-
-COMMAND = Command("replay", "Read ranges again and replace exactly their rows.", ReplaySettings, run)

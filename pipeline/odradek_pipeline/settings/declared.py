@@ -1,137 +1,140 @@
-"""The declaration of a setting: a field of a frozen dataclass, with its meaning beside it.
+"""Settings of a command: fields of frozen dataclasses, declared as every setting of Odradek is.
 
-    @dataclass(frozen=True, slots=True, kw_only=True)
+    @dataclass(frozen=True, kw_only=True)
     class LoadSettings:
-        topic: tuple[str, ...] = setting("The topics to load.")
+        table: OutputSettings
+        topic: tuple[str, ...] = setting(words((), "The topics to load."), is_required=True)
+        stop: str = setting(text("latest", "The first that is not loaded."))
 
-A field's type is one of str, int, float, bool, and `tuple[str, ...]` for a setting that may be repeated. `| None` may
-follow str, int and float. A field without a default is required. A flag is the field's name with dashes, a key of a
-YAML file the name with underscores.
+A field whose type is such a class is a group: its settings are those of the command as well. A flag is the setting's
+name with dashes, a key of a YAML file the name with underscores. A setting of words may be repeated.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import types
+import re
 import typing
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, field
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, TypeVar
 
+from odradek.foundation.errors import SettingError
+from odradek.foundation.settings.declaration import Kind, OneOf, Setting
+from odradek.foundation.settings.tables import read_setting
 from odradek_pipeline.errors import PipelineSettingError
 
-_META: Final = "setting"
-_SCALARS: Final = (str, int, float, bool)
-SettingsClass = type[Any]
+S = TypeVar("S")
+_META: Final = "flag"
+_MS: Final = {"ms": 1, "s": 1000, "": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)")
 
 
 @dataclass(frozen=True, slots=True)
-class _Meta:
-    meaning: str
+class CommandFlag:
+    """One setting as a command line and a YAML file have it."""
+
+    setting: Setting
     metavar: str | None
-    choices: tuple[str, ...]
-    at_least: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class PipelineSetting:
-    """One declared setting. `kind` is str, int, float or bool; `is_repeated` makes it a tuple of texts."""
-
-    name: str
-    kind: type
-    is_repeated: bool
     is_required: bool
-    default: Any
-    meaning: str
-    metavar: str | None
-    choices: tuple[str, ...]
-    at_least: int | None
+
+    @property
+    def name(self) -> str:
+        return self.setting.key
 
     @property
     def flag(self) -> str:
         return "--" + self.name.replace("_", "-")
 
     @property
+    def is_repeated(self) -> bool:
+        return self.setting.kind is Kind.LIST
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        allowed = self.setting.allowed
+        return allowed.words if isinstance(allowed, OneOf) else ()
+
+    @property
     def shown_default(self) -> str:
         """The default as pages and help texts show it; empty where there is none."""
-        if self.is_required or self.default in (None, ()):
-            return ""
-        if isinstance(self.default, bool):
-            return "on" if self.default else "off"
-        return str(self.default)
+        default = self.setting.default
+        if isinstance(default, bool):
+            return "on" if default else "off"
+        return "" if default in (None, ()) else str(default)
 
-    def check_value(self, given: Any, source: str) -> Any:
-        """`given` as a value of this setting. Raises PipelineSettingError, naming `source`."""
+    def read_value(self, given: Any, source: str) -> object:
+        """The value of a flag or of a key, which YAML has read. Raises PipelineSettingError, naming `source`."""
         if self.is_repeated:
             many = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
-            return tuple(str(self._check_scalar(one, source)) for one in many)
-        return self._check_scalar(given, source)
+            return tuple(self._text_of(one, source) for one in many)
+        try:
+            return read_setting(self.setting, self._text_of(given, source), where=f"{source}: ")
+        except SettingError as failure:
+            raise PipelineSettingError(str(failure)) from None
 
-    def _check_scalar(self, given: Any, source: str) -> Any:
-        value: Any = given
-        if self.kind in (int, float) and isinstance(given, str):
-            value = _parse_number(given, self.kind)
-        elif self.kind is float and type(given) is int:
-            value = float(given)
-        elif self.kind is str and isinstance(given, int | float) and not isinstance(given, bool):
-            value = str(given)  # YAML reads 1772366400000 as a number
-        is_of_kind: bool = type(value) is self.kind
-        if not is_of_kind:
-            raise PipelineSettingError(f"{source}: {self.name} is {given!r}; it takes {_KINDS[self.kind]}")
-        if self.choices and value not in self.choices:
-            raise PipelineSettingError(
-                f"{source}: {self.name} is {given!r}; it can be {', '.join(self.choices)}"
-            )
-        if self.at_least is not None and value < self.at_least:
-            raise PipelineSettingError(f"{source}: {self.name} is {given!r}; it is at least {self.at_least}")
-        return value
-
-
-_KINDS: Final = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+    def _text_of(self, given: Any, source: str) -> str:
+        """YAML reads 1772366400000 as a number, and `yes` as a boolean."""
+        if isinstance(given, bool) and self.setting.kind is Kind.BOOLEAN:
+            return "true" if given else "false"
+        if isinstance(given, str | int | float) and not isinstance(given, bool):
+            return str(given)
+        wanted = (
+            "a text, as in quotes"
+            if self.setting.kind in (Kind.STRING, Kind.LIST)
+            else "one value of its kind"
+        )
+        raise PipelineSettingError(f"{source}: {self.name} is {given!r}; it must be {wanted}")
 
 
 def setting(
-    meaning: str,
-    *,
-    default: Any = MISSING,
-    metavar: str | None = None,
-    choices: Sequence[str] = (),
-    at_least: int | None = None,
+    declared: Setting, *, metavar: str | None = None, key: str = "", is_required: bool = False
 ) -> Any:
-    """Declare a field as a setting. Without a default it is required."""
-    metadata = {_META: _Meta(meaning, metavar, tuple(choices), at_least)}
-    return field(metadata=metadata) if default is MISSING else field(default=default, metadata=metadata)
+    """A field for a setting, which is named as the field or by `key`. A required one has to be given."""
+    declared.name(key)
+    metadata = {_META: CommandFlag(declared, metavar, is_required)}
+    if is_required:
+        return field(metadata=metadata)
+    return field(default_factory=lambda: read_setting(declared, None), metadata=metadata)
 
 
-def settings_of(declared: SettingsClass) -> dict[str, PipelineSetting]:
-    """The settings of a class by their names, in the order of declaration."""
+def duration(default: str, doc: str) -> Setting:
+    """A duration as people write it: `500ms`, `10s`, `5m`, `2h`, `1d`, or seconds. In Python it is milliseconds."""
+    return Setting(Kind.STRING, default, doc, into=parse_duration_ms)
+
+
+def parse_duration_ms(given: str) -> int:
+    """Raises ValueError with a description of durations."""
+    found = _DURATION.fullmatch(given.strip())
+    if found is None:
+        raise ValueError("a duration, as 500ms, 10s, 5m, 2h or 1d")
+    return round(float(found[1]) * _MS[found[2]])
+
+
+def settings_of(declared: type[Any]) -> dict[str, CommandFlag]:
+    """The settings of a class and of its groups by their names, in the order of declaration."""
+    return {one.name: one for one in _list_flags(declared)}
+
+
+def _list_flags(declared: type[Any]) -> Iterator[CommandFlag]:
     hints = typing.get_type_hints(declared)
-    found = {}
-    for one in dataclasses.fields(declared):
-        meta: _Meta = one.metadata[_META]
-        kind, is_repeated = _kind(hints[one.name])
-        found[one.name] = PipelineSetting(
-            name=one.name,
-            kind=kind,
-            is_repeated=is_repeated,
-            is_required=one.default is MISSING,
-            default=None if one.default is MISSING else one.default,
-            meaning=meta.meaning,
-            metavar=meta.metavar,
-            choices=meta.choices,
-            at_least=meta.at_least,
-        )
-    return found
+    for one in fields(declared):
+        flag: CommandFlag | None = one.metadata.get(_META)
+        if flag is None:
+            yield from _list_flags(hints[one.name])
+        else:
+            if not flag.name:
+                flag.setting.name(one.name)
+            yield flag
 
 
-def make_settings(declared: SettingsClass, given: Mapping[str, tuple[Any, str]]) -> Any:
+def make_settings(declared: type[S], given: Mapping[str, tuple[Any, str]]) -> S:
     """An object of `declared` from values by name, each with the source it is from. Raises PipelineSettingError.
 
     A value of None counts as not given.
     """
     known = settings_of(declared)
     values = {
-        name: known[name].check_value(value, source)
+        name: known[name].read_value(value, source)
         for name, (value, source) in given.items()
         if value is not None
     }
@@ -140,20 +143,16 @@ def make_settings(declared: SettingsClass, given: Mapping[str, tuple[Any, str]])
         raise PipelineSettingError(
             f"{' and '.join(missing)} must be given, as a flag or in the file of --config"
         )
-    return declared(**values)
+    return _build_group(declared, values)
 
 
-def _kind(hint: Any) -> tuple[type, bool]:
-    if typing.get_origin(hint) is tuple:
-        return str, True
-    if isinstance(hint, types.UnionType):
-        (hint,) = (one for one in typing.get_args(hint) if one is not type(None))
-    assert hint in _SCALARS, f"{hint} is no type of a setting"
-    return hint, False
-
-
-def _parse_number(text: str, kind: type) -> Any:
-    try:
-        return kind(text.replace("_", ""))
-    except ValueError:
-        return text
+def _build_group(declared: type[S], values: Mapping[str, object]) -> S:
+    hints = typing.get_type_hints(declared)
+    made: dict[str, Any] = {}
+    for one in fields(declared):  # type: ignore[arg-type]
+        flag: CommandFlag | None = one.metadata.get(_META)
+        if flag is None:
+            made[one.name] = _build_group(hints[one.name], values)
+        elif flag.name in values:
+            made[one.name] = values[flag.name]
+    return declared(**made)

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from odradek.foundation.words import nearest_name
+from odradek.foundation.settings.tables import suggest
 from odradek_pipeline.errors import PipelineSettingError
 
 FILE_BYTES_MAX = 1024 * 1024
@@ -66,6 +66,4 @@ def _read_content(path: Path) -> Mapping[Any, Any]:
 
 def _require_known(key: str, names: Collection[str], source: str) -> None:
     if key not in names:
-        nearest = nearest_name(key, sorted(names))
-        hint = f"; did you mean {nearest}?" if nearest else ""
-        raise PipelineSettingError(f"{source}: there is no setting {key!r}{hint}")
+        raise PipelineSettingError(f"{source}: there is no setting {key!r}{suggest(key, sorted(names))}")

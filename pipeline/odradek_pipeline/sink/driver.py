@@ -32,7 +32,7 @@ from odradek.foundation.transaction_errors import (
     InvalidTxnState,
     ProducerFenced,
 )
-from odradek_pipeline.settings.options import OptionError
+from odradek_pipeline.errors import OptionError
 from odradek_pipeline.sink.markers import BATCH, PLAN, MarkerState, SinkMarker, create_topic, read_on
 from odradek_pipeline.sink.settings import SinkSettings, prefix_of
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, StructType
 
 from odradek.wire.records.checksum import crc32c
-from odradek_pipeline.settings.options import OptionError
+from odradek_pipeline.errors import OptionError
 
 _BYTES: Final = (StringType, BinaryType)
 _KINDS: Final = {

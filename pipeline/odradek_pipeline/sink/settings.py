@@ -8,27 +8,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from odradek_pipeline.settings.options import CONNECTION, Option, OptionError, Options
+from odradek.foundation.settings.declaration import integer, text
+from odradek.foundation.settings.tables import SettingTable
+from odradek_pipeline.errors import OptionError
+from odradek_pipeline.settings.options import CONNECTION, Options, word
 
-WRITING: Final = (
-    *CONNECTION,
-    Option("topic", "", "the topic of all rows; without it the column `topic` names each row's"),
-    Option(
-        "sinkId",
-        "",
-        "the name of this sink in transactional ids and markers. A stream has its checkpoint's location in its place. "
-        "A batch without it is written again when its job is run again",
-    ),
-    Option(
-        "markerTopic", "odradek-sink-markers", "the compacted topic with the markers; made when it is missing"
-    ),
-    Option(
-        "transaction.timeout.ms",
-        "900000",
-        "the longest time from a batch's first row to its end; the broker's `transaction.max.timeout.ms` bounds it",
-    ),
-    Option("compression.type", "none", "`none`, `gzip`, `snappy`, `lz4` or `zstd`"),
-    Option("batch.size", "131072", "bytes of one batch of the log"),
+WRITING: Final = SettingTable(
+    CONNECTION,
+    {
+        "topic": text("", "the topic of all rows; without it the column `topic` names each row's"),
+        "sinkId": text(
+            "",
+            "the name of this sink in transactional ids and markers. A stream has its checkpoint's location in its "
+            "place. A batch without it is written again when its job is run again",
+        ),
+        "markerTopic": text(
+            "odradek-sink-markers", "the compacted topic with the markers; made when it is missing"
+        ),
+        "transaction.timeout.ms": integer(
+            900000,
+            "the longest time from a batch's first row to its end; the broker's `transaction.max.timeout.ms` bounds it",
+            1000,
+        ),
+        "compression.type": word(
+            "none", "`none`, `gzip`, `snappy`, `lz4` or `zstd`", "none", "gzip", "snappy", "lz4", "zstd"
+        ),
+        "batch.size": integer(131072, "bytes of one batch of the log", 1024),
+    },
 )
 
 # What Spark adds to the options of a sink.
@@ -52,7 +58,7 @@ class SinkSettings:
     def of(cls, given: Mapping[str, str], *, is_stream: bool) -> SinkSettings:
         """Raises OptionError."""
         options = parse_options(given)
-        sink = options.text("sinkId")
+        sink: str = options["sinkId"]
         location = next((value for name, value in given.items() if name.lower() == "checkpointlocation"), "")
         if not sink and is_stream:
             if not location:
@@ -62,15 +68,15 @@ class SinkSettings:
             sink = hashlib.sha256(location.rstrip("/").encode()).hexdigest()[:24]
         if "/" in sink:
             raise OptionError(f"option 'sinkId' is {sink!r}; it cannot have a slash")
-        options.require_text("bootstrap.servers")
+        options.require("bootstrap.servers")
         return cls(
             sink=sink or uuid.uuid4().hex,
             is_lasting=bool(sink),
-            topic=options.text("topic"),
-            marker_topic=options.require_text("markerTopic"),
-            timeout_ms=options.number("transaction.timeout.ms", low=1000),
-            compression=options.one_of("compression.type", "none", "gzip", "snappy", "lz4", "zstd"),
-            batch_bytes=options.number("batch.size", low=1024),
+            topic=options["topic"],
+            marker_topic=options.require("markerTopic"),
+            timeout_ms=options["transaction.timeout.ms"],
+            compression=options["compression.type"],
+            batch_bytes=options["batch.size"],
         )
 
     def id_of(self, name: str | int) -> str:

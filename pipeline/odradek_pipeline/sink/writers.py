@@ -21,7 +21,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 from pyspark.sql.types import StructType
 
 from odradek_pipeline.connection.client_loop import ClientLoop
-from odradek_pipeline.settings.options import OptionError
+from odradek_pipeline.errors import OptionError
 from odradek_pipeline.sink.driver import Begun, Ending, Written, begin
 from odradek_pipeline.sink.rows import check_schema
 from odradek_pipeline.sink.settings import SinkSettings, parse_options
@@ -61,7 +61,7 @@ class SinkWriter:
         if self._begun is None:
             options = parse_options(self._given)
             with ClientLoop(options) as loop:
-                bootstrap = options.require_text("bootstrap.servers")
+                bootstrap = options.require("bootstrap.servers")
                 self._begun = loop.run(begin(loop.client, self._settings, bootstrap))
         return dict(vars(self))
 

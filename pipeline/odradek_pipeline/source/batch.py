@@ -36,8 +36,8 @@ class BatchReader(DataSourceReader):
             ranges = loop.run(_plan_ranges(loop, options))
         return split(
             ranges,
-            tasks_min=options.number_if_set("minPartitions"),
-            records_max=options.number_if_set("maxRecordsPerPartition"),
+            tasks_min=options["minPartitions"],
+            records_max=options["maxRecordsPerPartition"],
         )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

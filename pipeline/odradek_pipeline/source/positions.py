@@ -13,7 +13,8 @@ from typing import Any
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.client import Client
 from odradek.foundation.ids import TopicPartition
-from odradek_pipeline.settings.options import OptionError, Options
+from odradek_pipeline.errors import OptionError
+from odradek_pipeline.settings.options import Options
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class OffsetRangeLimit:
 
 def parse_start(options: Options, *, is_stream: bool) -> OffsetRangeLimit:
     """Return the position at which a read begins. Raises OptionError."""
-    is_latest = options.one_of("startingOffsetsByTimestampStrategy", "error", "latest") == "latest"
+    is_latest = options["startingOffsetsByTimestampStrategy"] == "latest"
     default = "latest" if is_stream else "earliest"
     position = _parse_position(options, "starting", default=default, is_latest_without_match=is_latest)
     if not is_stream and (position.word == LATEST or LATEST in position.offsets.values()):
@@ -59,17 +60,18 @@ def _parse_position(
     word = LATEST if edge == "ending" else EARLIEST
     name = f"{edge}Timestamp"
     if options.is_set(name):
-        time_ms = options.number(name, low=0)
-        return OffsetRangeLimit(name, word, time_ms=time_ms, is_latest_without_match=is_latest_without_match)
+        return OffsetRangeLimit(
+            name, word, time_ms=options[name], is_latest_without_match=is_latest_without_match
+        )
     name = f"{edge}OffsetsByTimestamp"
     if options.is_set(name):
-        times = parse_by_partition(options.json(name), name, low=0)
+        times = parse_by_partition(options[name], name, low=0)
         return OffsetRangeLimit(name, word, times_ms=times, is_latest_without_match=is_latest_without_match)
     name = f"{edge}Offsets"
-    text = options.text(name).lower() if options.is_set(name) else default
-    if text in ("earliest", "latest"):
-        return OffsetRangeLimit(name, EARLIEST if text == "earliest" else LATEST)
-    offsets = parse_by_partition(options.json(name), name, low=EARLIEST)
+    given = options[name] if options.is_set(name) else default
+    if isinstance(given, str):
+        return OffsetRangeLimit(name, EARLIEST if given == "earliest" else LATEST)
+    offsets = parse_by_partition(given, name, low=EARLIEST)
     return OffsetRangeLimit(name, word, offsets=offsets)
 
 

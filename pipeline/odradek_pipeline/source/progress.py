@@ -34,7 +34,7 @@ class GroupProgress(StreamingQueryListener):
     def __init__(self, group_id: str, options: Mapping[str, str], *, query_name: str | None = None) -> None:
         self._group_id = group_id
         self._options = Options(options, CONNECTION)
-        self._options.require_text("bootstrap.servers")
+        self._options.require("bootstrap.servers")
         self._query_name = query_name
 
     def onQueryStarted(self, event: Any) -> None:

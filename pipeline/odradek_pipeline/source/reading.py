@@ -44,14 +44,13 @@ class ReadSettings:
     def of(cls, options: Options) -> ReadSettings:
         """Raises OptionError."""
         return cls(
-            rows=options.number("arrowBatchRows"),
-            size_bytes=min(options.number("arrowBatchBytes"), _ARROW_BYTES_MAX),
-            fetch_bytes=options.number("max.partition.fetch.bytes", low=1024),
-            poll_timeout_seconds=options.number("pollTimeoutMs") / 1000,
-            is_read_committed=options.one_of("isolation.level", "read_uncommitted", "read_committed")
-            == "read_committed",
-            is_failing_on_loss=options.flag("failOnDataLoss"),
-            with_headers=options.flag("includeHeaders"),
+            rows=options["arrowBatchRows"],
+            size_bytes=min(options["arrowBatchBytes"], _ARROW_BYTES_MAX),
+            fetch_bytes=options["max.partition.fetch.bytes"],
+            poll_timeout_seconds=options["pollTimeoutMs"] / 1000,
+            is_read_committed=options["isolation.level"] == "read_committed",
+            is_failing_on_loss=options["failOnDataLoss"],
+            with_headers=options["includeHeaders"],
         )
 
 

@@ -39,8 +39,8 @@ class StreamReader(DataSourceStreamReader):
         TopicSubscription.of(parsed)
         parse_start(parsed, is_stream=True)
         self._settings = ReadSettings.of(parsed)
-        self._offsets_max = parsed.number_if_set("maxOffsetsPerTrigger")
-        self._is_available_now = parsed.flag("availableNow")
+        self._offsets_max: int | None = parsed["maxOffsetsPerTrigger"]
+        self._is_available_now: bool = parsed["availableNow"]
         self._loop: ClientLoop | None = None
         self._position: StreamOffset | None = None
         self._first: StreamOffset | None = None
@@ -69,8 +69,8 @@ class StreamReader(DataSourceStreamReader):
         ranges = self._open_loop().run(self._plan_ranges(since, until))
         return split(
             ranges,
-            tasks_min=options.number_if_set("minPartitions"),
-            records_max=options.number_if_set("maxRecordsPerPartition"),
+            tasks_min=options["minPartitions"],
+            records_max=options["maxRecordsPerPartition"],
         )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -10,13 +10,15 @@ import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.admin.topics import TopicAdmin
 from odradek.client.client import Client
 from odradek.client.metadata import ClusterInfo
 from odradek.foundation.ids import TopicPartition
-from odradek_pipeline.settings.options import OptionError, Options
+from odradek_pipeline.errors import OptionError
+from odradek_pipeline.settings.options import Options
 
 logger = logging.getLogger(__name__)
 
@@ -51,21 +53,22 @@ class TopicSubscription:
                 f"set one of {', '.join(_WAYS)} to name the topics; {' and '.join(chosen) or 'none'} is set"
             )
         if chosen[0] == "subscribe":
-            names = [name.strip() for name in options.text("subscribe").split(",") if name.strip()]
+            names = [name.strip() for name in options["subscribe"].split(",") if name.strip()]
             return cls(names=tuple(sorted(set(names))))
         if chosen[0] == "subscribePattern":
+            pattern: str = options["subscribePattern"]
             try:
-                re.compile(options.text("subscribePattern"))
+                re.compile(pattern)
             except re.error as failure:
                 raise OptionError(
                     f"option 'subscribePattern' is no regular expression: {failure}"
                 ) from failure
-            return cls(pattern=options.text("subscribePattern"))
+            return cls(pattern=pattern)
         return cls(assigned=_parse_assigned(options))
 
 
 def _parse_assigned(options: Options) -> tuple[TopicPartition, ...]:
-    given = options.json("assign")
+    given: dict[str, Any] = options["assign"]
     for topic, numbers in given.items():
         if not isinstance(numbers, list) or not all(type(one) is int and one >= 0 for one in numbers):
             raise OptionError(f"option 'assign': topic {topic!r} needs a list of partitions, as in [0, 1]")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -29,20 +29,11 @@ from odradek_pipeline.runs.positions import RunPosition
 from odradek_pipeline.runs.ranges import OffsetRange
 from odradek_pipeline.runs.record import REFRESH, SNAPSHOT, RunRecord, run_id
 from odradek_pipeline.runs.steps import CONNECTED, METRICS_SERVED, Steps
-from odradek_pipeline.work.command import (
-    RANGES,
-    Console,
-    MetricsSettings,
-    OutputSettings,
-    ReaderSettings,
-    SparkSettings,
-    Summary,
-)
+from odradek_pipeline.settings.groups import MetricsSettings, ReaderSettings, RunUse, SparkSettings, TableUse
+from odradek_pipeline.work.command import RANGES, Console, Summary
 from odradek_pipeline.work.metrics import RunMetrics, expose_metrics
 from odradek_pipeline.work.reading.named import reader_named
 from odradek_pipeline.work.reading.reader import ReadOptions
-
-READ_COMMITTED = "read_committed"
 
 
 def now_ms() -> int:
@@ -68,7 +59,7 @@ class RunWorker:
             topics,
             start=start,
             stop=stop,
-            is_read_committed=reading.isolation == READ_COMMITTED,
+            is_read_committed=reading.is_read_committed,
         )
         self.metrics.note_ends(facts)
         self.steps(CONNECTED, topics=len(topics), partitions=sum(len(one.ends) for one in facts))
@@ -76,27 +67,25 @@ class RunWorker:
 
     def read_frame(self, ranges: Sequence[OffsetRange], reading: ReaderSettings) -> DataFrame:
         """The records of `ranges`, by the reader that the settings name."""
-        options = ReadOptions(reading.isolation == READ_COMMITTED, reading.records_per_task)
+        options = ReadOptions(reading.is_read_committed, reading.records_per_task)
         return reader_named(reading.reader).read_frame(self.spark, self.connection, ranges, options)
 
 
 @contextmanager
-def open_worker(settings: Any, client_settings: Mapping[str, str], console: Console) -> Iterator[RunWorker]:
-    """A worker with a session that ends with it."""
-    with open_run_session(settings, console) as spark:
-        connection = connection_of(spark, client_settings)
+def open_worker(settings: RunUse, console: Console, decoded: Sequence[str] = ()) -> Iterator[RunWorker]:
+    """A worker with a session that ends with it. `decoded` are the formats of keys and values."""
+    table = settings.table
+    with open_spark_session(table.format, settings.spark, console, settings.reading.reader, decoded) as spark:
+        connection = connection_of(spark, settings.brokers.client_settings())
         metrics = RunMetrics()
-        output = observe_output(open_output(spark, settings.format, settings.output), metrics)
-        with serve_metrics(metrics, settings, console):
+        output = observe_output(open_output(spark, table.format, table.output), metrics)
+        with serve_metrics(metrics, settings.metrics, console):
             yield RunWorker(spark, connection, output, console.steps, metrics)
 
 
 @contextmanager
-def serve_metrics(metrics: RunMetrics, settings: Any, console: Console) -> Iterator[None]:
+def serve_metrics(metrics: RunMetrics, settings: MetricsSettings, console: Console) -> Iterator[None]:
     """Show the metrics as the settings ask for it, if they do."""
-    if not isinstance(settings, MetricsSettings):
-        yield
-        return
     port, path = settings.metrics_port, settings.metrics_file
     with expose_metrics(metrics, port=port, address=settings.metrics_address, path=path) as served:
         if served is not None:
@@ -105,33 +94,36 @@ def serve_metrics(metrics: RunMetrics, settings: Any, console: Console) -> Itera
 
 
 @contextmanager
-def open_run_session(settings: SparkSettings | OutputSettings, console: Console) -> Iterator[SparkSession]:
-    """Spark's session for these settings. One that was there before stays."""
-    assert isinstance(settings, SparkSettings) and isinstance(settings, OutputSettings)
-    with open_spark_session(settings.format, settings, console) as spark:
-        yield spark
+def open_table(settings: TableUse, console: Console) -> Iterator[TableOutput]:
+    """A table, with a session that ends with it."""
+    table = settings.table
+    with open_spark_session(table.format, settings.spark, console) as spark:
+        yield open_output(spark, table.format, table.output)
 
 
 @contextmanager
-def open_history(settings: Any, console: Console) -> Iterator[RunHistory]:
+def open_history(settings: TableUse, console: Console) -> Iterator[RunHistory]:
     """A table's history, with a Spark session only where its format or store needs one."""
-    if settings.format == PARQUET and is_local(settings.output):
-        yield ParquetHistory(LocalStore(local_path(settings.output)))
+    table = settings.table
+    if table.format == PARQUET and is_local(table.output):
+        yield ParquetHistory(LocalStore(local_path(table.output)))
         return
-    with open_run_session(settings, console) as spark:
-        yield open_output(spark, settings.format, settings.output)
+    with open_table(settings, console) as output:
+        yield output
 
 
 @contextmanager
 def open_spark_session(
-    output_format: str, settings: SparkSettings, console: Console
+    output_format: str,
+    settings: SparkSettings,
+    console: Console,
+    reader: str | None = None,
+    decoded: Sequence[str] = (),
 ) -> Iterator[SparkSession]:
     """Spark's session for tables of a format. One that was there before stays."""
     options = options_for(output_format, settings.spark_options())
     options.setdefault("spark.ui.showConsoleProgress", "false")  # the console has a bar of its own
-    reader = getattr(settings, "reader", None)
     if settings.fetch_jars:
-        decoded = [str(getattr(settings, f"{part}_format", None)) for part in ("value", "key")]
         options.setdefault("spark.jars.packages", ",".join(jars_for(output_format, reader, decoded)))
     was_there = SparkSession.getActiveSession() is not None
     spark = open_session("odradek-pipeline", options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from odradek.client.admin.admin import Admin
@@ -33,6 +33,18 @@ class AuditedLetter(NamedTuple):
 
 
 Letters = dict[OriginPartition, dict[int, AuditedLetter]]
+
+
+async def read_letters(client: Client, wanted: Sequence[str], topics: Iterable[str]) -> Letters:
+    """The letters in the topics `wanted`; without these in the usual topic of each of `topics`, where there is one."""
+    if not wanted:
+        cluster = await client.with_retries(lambda: client.refresh(None))
+        usual = sorted({one + names.DEAD_LETTER_SUFFIX for one in topics})
+        wanted = [name for name in usual if name in cluster.topics]
+    found: Letters = {}
+    for name in wanted:
+        await add_letters(client, name, found)
+    return found
 
 
 async def add_letters(client: Client, topic: str, into: Letters) -> int:

@@ -8,7 +8,8 @@ The tables follow from the state. Where a collection dies between the two, the n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -18,7 +19,10 @@ import pyarrow.parquet as pq
 from odradek_pipeline.audit.facts import PRODUCED
 from odradek_pipeline.audit.state import AuditState, TopicState
 from odradek_pipeline.errors import FencedError, NotFoundError
-from odradek_pipeline.outputs.parquet.store import FileStore
+from odradek_pipeline.outputs.parquet.store import FileStore, LocalStore, is_local, local_path, open_store
+from odradek_pipeline.settings.groups import SparkSettings
+from odradek_pipeline.work.command import Console
+from odradek_pipeline.work.worker import open_spark_session
 
 _FOLDER: Final = "_audit"
 _VERSIONS_KEPT: Final = 10
@@ -195,3 +199,13 @@ def _watermark_rows(state: AuditState) -> Iterable[dict[str, Any]]:
                 "blocked_by": mark.blocked_by,
                 "updated": _time(state.committed_ms),
             }
+
+
+@contextmanager
+def open_folder(location: str, settings: SparkSettings, console: Console) -> Iterator[AuditFolder]:
+    """An audit's folder, with a Spark session only where its store needs one."""
+    if is_local(location):
+        yield AuditFolder(LocalStore(local_path(location)), location)
+        return
+    with open_spark_session("parquet", settings, console) as spark:
+        yield AuditFolder(open_store(spark, location), location)

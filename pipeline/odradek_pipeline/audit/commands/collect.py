@@ -4,90 +4,41 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from odradek_pipeline.audit.commands.settings import (
-    AuditSettings,
-    LetterTopicSettings,
-    TableSettings,
-    open_folder,
-    watermark_row,
-)
+from odradek.client.client import Client
+from odradek_pipeline.audit.collecting.letters import Letters, count_letters, read_letters
+from odradek_pipeline.audit.collecting.log_counts import count_log, require_countable
+from odradek_pipeline.audit.collecting.reports import read_reports
+from odradek_pipeline.audit.collecting.table_rows import count_table, read_row_spans
+from odradek_pipeline.audit.collecting.tables import open_folder
+from odradek_pipeline.audit.commands.settings import CollectSettings
+from odradek_pipeline.audit.judging import forget, judge_topic
+from odradek_pipeline.audit.state import AuditState, TierState, TopicState
+from odradek_pipeline.audit.watermarks import watermark_row
+from odradek_pipeline.connection.clients import connect_client
+from odradek_pipeline.connection.session import connection_of
 from odradek_pipeline.errors import JobRefusedError, RecreatedError
 from odradek_pipeline.runs.positions import time_ms
 from odradek_pipeline.runs.steps import CONNECTED, FINISHED
-from odradek_pipeline.settings.declared import setting
-from odradek_pipeline.settings.durations import duration_ms
-from odradek_pipeline.work.command import (
-    BrokerConnectionSettings,
-    Command,
-    Console,
-    ReportSettings,
-    Summary,
-)
-
-if TYPE_CHECKING:
-    from odradek.client.client import Client
-    from odradek_pipeline.audit.collecting.letters import Letters
-    from odradek_pipeline.audit.state import AuditState, TopicState
-
-
-@dataclass(frozen=True, kw_only=True)
-class CollectSettings(
-    BrokerConnectionSettings, TableSettings, LetterTopicSettings, AuditSettings, ReportSettings
-):
-    """The settings of `audit collect`."""
-
-    topic: tuple[str, ...] = setting("A topic to audit. May be repeated.", metavar="NAME")
-    lateness: str = setting(
-        "How long after its end a window may wait for a tier. Then it is missing, duplicated, changed or stalled.",
-        default="10m",
-        metavar="DURATION",
-    )
-    since: str | None = setting(
-        "Where the audit begins; without it, with the first window that a producer reported.",
-        default=None,
-        metavar="TIME",
-    )
-    keep: str = setting(
-        "How long windows that passed are remembered. What comes for older ones is not judged.",
-        default="7d",
-        metavar="DURATION",
-    )
-    mirror_bootstrap: str | None = setting(
-        "The brokers of a cluster that mirrors the topics: they are compared as the tier `mirrored`.",
-        default=None,
-        metavar="HOST:PORT,…",
-    )
-    mirror_prefix: str = setting("What a topic's name has before it there.", default="", metavar="TEXT")
-    audit_topic: str = setting("Where producers report.", default="__odradek_audit", metavar="NAME")
-    on_recreated: str = setting(
-        "What to do when a topic was deleted and made again: fail, or start again with the new one.",
-        default="fail",
-        choices=("fail", "start-again"),
-    )
+from odradek_pipeline.work.command import Console, Summary
+from odradek_pipeline.work.worker import now_ms, open_table
 
 
 def run(settings: CollectSettings, console: Console) -> Summary:
     """Collect, judge and publish. Raises PipelineError."""
-    from odradek_pipeline.audit.judging import forget, judge_topic
-    from odradek_pipeline.audit.state import AuditState
-    from odradek_pipeline.work.worker import now_ms
-
-    keep_ms = duration_ms(settings.keep, "--keep")
-    with open_folder(settings.audit, settings, console) as folder:
+    with open_folder(settings.folder.audit, settings.spark, console) as folder:
         state = folder.read_newest() or AuditState()
         figures, letters = asyncio.run(_collect(settings, state, console))
         topics = [state.topics[name] for name in dict.fromkeys(settings.topic) if name in state.topics]
-        if settings.output:
+        if settings.table.output:
             figures["loaded"] = _count_table(settings, topics, letters, console)
         for one in topics:
             judge_topic(state, one.topic, now_ms())
-            forget(state, one.topic, keep_ms)
+            forget(state, one.topic, settings.keep_ms)
         folder.commit(state, now_ms())
     console.steps(FINISHED)
-    facts = {"audit": settings.audit, "version": state.version, **figures}
+    facts = {"audit": settings.folder.audit, "version": state.version, **figures}
     rows = [
         {**watermark_row(one.topic, tier, mark), "verdicts": _count_words(one, tier)}
         for one in topics
@@ -101,12 +52,7 @@ async def _collect(
     settings: CollectSettings, state: AuditState, console: Console
 ) -> tuple[dict[str, Any], Letters]:
     """Read the reports, then the logs: what was reported was acknowledged before, so the logs have it."""
-    from odradek_pipeline.audit.collecting.log_counts import count_log, require_countable
-    from odradek_pipeline.audit.collecting.reports import read_reports
-    from odradek_pipeline.connection.clients import connect_client
-    from odradek_pipeline.connection.session import connection_of
-
-    connection = connection_of(None, settings.client_settings())
+    connection = connection_of(None, settings.brokers.client_settings())
     figures: dict[str, Any] = {"reports": 0, "stored": 0}
     audited: list[TopicState] = []
     async with connect_client(connection.settings, "the audit cannot be collected") as client:
@@ -123,11 +69,15 @@ async def _collect(
             figures["stored"] += await count_log(
                 client, known.tiers["stored"], known.window_ms, console.notice
             )
-        letters = await settings.read_letters(client, settings.topic) if settings.output else {}
+        letters = (
+            await read_letters(client, settings.letters.dead_letter_topic, settings.topic)
+            if settings.table.output
+            else {}
+        )
     if settings.mirror_bootstrap is None:
         return figures, letters
     mirror = connection_of(
-        None, {**settings.client_settings(), "bootstrap.servers": settings.mirror_bootstrap}
+        None, {**settings.brokers.client_settings(), "bootstrap.servers": settings.mirror_bootstrap}
     )
     figures["mirrored"] = 0
     async with connect_client(mirror.settings, "the mirror cannot be counted") as client:
@@ -140,8 +90,6 @@ async def _settle_topic_state(
     client: Client, settings: CollectSettings, state: AuditState, name: str
 ) -> TopicState | None:
     """The state of a topic, begun where it is new. None while no producer reports it."""
-    from odradek_pipeline.audit.state import TierState, TopicState
-
     widths = state.reports.windows_ms.get(name, set())
     if not widths:
         return None
@@ -167,7 +115,7 @@ async def _settle_topic_state(
             name, topic_id, cluster.cluster_id, min(widths), 0, since_ms, watermarks=marks
         )
         known.tiers["stored"] = TierState(name, topic_id, cluster.cluster_id)
-    known.lateness_ms = duration_ms(settings.lateness, "--lateness")
+    known.lateness_ms = settings.lateness_ms
     known.since_ms = max(known.since_ms, since_ms)
     return known
 
@@ -175,9 +123,6 @@ async def _settle_topic_state(
 async def _count_mirror(
     client: Client, settings: CollectSettings, known: TopicState, console: Console
 ) -> int:
-    from odradek_pipeline.audit.collecting.log_counts import count_log, require_countable
-    from odradek_pipeline.audit.state import TierState
-
     name = settings.mirror_prefix + known.topic
     await require_countable(client, name)
     cluster = await client.topics((name,))
@@ -192,20 +137,12 @@ def _count_table(
     settings: CollectSettings, topics: list[TopicState], letters: Letters, console: Console
 ) -> int:
     """Count the table's rows of each topic, up to where the table's own record says it has read."""
-    from odradek_pipeline.audit.collecting.letters import count_letters
-    from odradek_pipeline.audit.collecting.table_counts import count_table
-    from odradek_pipeline.audit.collecting.table_spans import read_row_spans
-    from odradek_pipeline.audit.state import TierState
-    from odradek_pipeline.outputs.named import open_output
-    from odradek_pipeline.work.worker import open_run_session
-
     count = 0
-    with open_run_session(settings, console) as spark:
-        output = open_output(spark, settings.format, settings.output)
+    with open_table(settings, console) as output:
         known, rows = output.read_newest(), output.read_rows()
         if known.snapshots:
             raise JobRefusedError(
-                f"{settings.output} has the last value of each key alone: it is no loaded tier"
+                f"{settings.table.output} has the last value of each key alone: it is no loaded tier"
             )
         for one in topics:
             tier = one.tiers["loaded"] = TierState(one.topic, one.topic_id, one.cluster_id)
@@ -226,8 +163,3 @@ def _count_table(
 def _count_words(topic: TopicState, tier: str) -> str:
     found = Counter(one.word for one in topic.verdicts.get(tier, {}).values())
     return ", ".join(f"{count} {word}" for word, count in sorted(found.items()))
-
-
-COMMAND = Command(
-    "audit collect", "Compare what was produced with each later tier, by window.", CollectSettings, run
-)

@@ -3,58 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from odradek_pipeline.audit.commands.settings import LetterTopicSettings
-from odradek_pipeline.errors import JobRefusedError, NotFoundError, PipelineExitCode
-from odradek_pipeline.runs.steps import CONNECTED, FINISHED, PLANNED
-from odradek_pipeline.settings.declared import setting
-from odradek_pipeline.work.command import (
-    BrokerConnectionSettings,
-    Command,
-    Console,
-    OutputSettings,
-    ReportSettings,
-    SparkSettings,
-    Summary,
+from odradek.client.admin.admin import Admin
+from odradek.client.admin.logs import EARLIEST
+from odradek.client.admin.results import ResourceType
+from odradek.client.client import Client
+from odradek.foundation.errors import UnknownTopicOrPartition
+from odradek.foundation.ids import TopicPartition
+from odradek_pipeline.audit.collecting.letters import OriginPartition, read_letters, spans_of
+from odradek_pipeline.audit.collecting.log_picture import read_picture, read_spans
+from odradek_pipeline.audit.collecting.table_rows import read_row_spans
+from odradek_pipeline.audit.commands.settings import TilesSettings
+from odradek_pipeline.audit.tiles import (
+    RangesRead,
+    RowsHeld,
+    Tiling,
+    find_foreign_rows,
+    find_gaps,
+    lay_tiles,
+    ranges_read,
 )
-
-if TYPE_CHECKING:
-    from odradek.client.client import Client
-    from odradek_pipeline.audit.tiles import RangesRead, RowsHeld, Tiling
-    from odradek_pipeline.outputs.output import TableOutput
-    from odradek_pipeline.runs.ranges import PartitionKey
+from odradek_pipeline.connection.clients import connect_client
+from odradek_pipeline.connection.session import connection_of
+from odradek_pipeline.errors import JobRefusedError, NotFoundError, PipelineExitCode
+from odradek_pipeline.outputs.output import TableOutput
+from odradek_pipeline.runs.ranges import PartitionKey
+from odradek_pipeline.runs.record import EXTENDING
+from odradek_pipeline.runs.steps import CONNECTED, FINISHED, PLANNED
+from odradek_pipeline.work.command import Console, Summary
+from odradek_pipeline.work.worker import open_table
 
 _NAMED_MAX = 100  # faults in a summary
 
 
-@dataclass(frozen=True, kw_only=True)
-class TilesSettings(
-    BrokerConnectionSettings, OutputSettings, LetterTopicSettings, SparkSettings, ReportSettings
-):
-    """The settings of `audit tiles`."""
-
-    topic: tuple[str, ...] = setting(
-        "A topic to look at. May be repeated; all that the table holds without it.",
-        default=(),
-        metavar="NAME",
-    )
-    isolation: str = setting(
-        "How the table was loaded.",
-        default="read_committed",
-        choices=("read_committed", "read_uncommitted"),
-    )
-
-
 def run(settings: TilesSettings, console: Console) -> Summary:
     """Lay the tiles. The exit code is 0, or `unexplained`. Raises PipelineError."""
-    from odradek_pipeline.audit.tiles import find_foreign_rows
-    from odradek_pipeline.outputs.named import open_output
-    from odradek_pipeline.work.worker import open_run_session
-
-    with open_run_session(settings, console) as spark:
-        output = open_output(spark, settings.format, settings.output)
+    with open_table(settings, console) as output:
         reads, former = _list_reads(settings, output)
         console.steps(PLANNED, partitions=len(reads))
         held = _read_rows(output)
@@ -67,7 +52,7 @@ def run(settings: TilesSettings, console: Console) -> Summary:
         faults += find_foreign_rows(rows, known)
     compared = {one.key for one in tilings}
     facts = {
-        "output": settings.output,
+        "output": settings.table.output,
         "partitions": len(tilings),
         "not_compared": [str(one.key) for one in reads if one.key not in compared],
         "rows": sum(one.rows for one in tilings),
@@ -76,7 +61,7 @@ def run(settings: TilesSettings, console: Console) -> Summary:
     }
     word = f"{len(faults)} spans of offsets are not explained" if faults else "every offset is explained"
     code = PipelineExitCode.UNEXPLAINED if faults else PipelineExitCode.OK
-    return Summary(f"{settings.output}: {word}", facts, [_row(one) for one in tilings], code, "tiles")
+    return Summary(f"{settings.table.output}: {word}", facts, [_row(one) for one in tilings], code, "tiles")
 
 
 def _list_reads(
@@ -86,14 +71,13 @@ def _list_reads(
 
     Those are None where the history begins later than the table. Raises NotFoundError for a table without runs.
     """
-    from odradek_pipeline.audit.tiles import ranges_read
-    from odradek_pipeline.runs.record import EXTENDING
-
     known = output.read_newest()
     if known.record is None:
-        raise NotFoundError(f"{settings.output} has no runs: nothing was loaded into it")
+        raise NotFoundError(f"{settings.table.output} has no runs: nothing was loaded into it")
     if known.snapshots:
-        raise JobRefusedError(f"{settings.output} has the last value of each key, so its rows tile no log")
+        raise JobRefusedError(
+            f"{settings.table.output} has the last value of each key, so its rows tile no log"
+        )
     records = [one.record for one in output.list_runs(None)]
     ranges = [range_ for one in records if one.kind in EXTENDING for range_ in one.ranges]
     lost = [range_ for one in records for range_ in one.lost]
@@ -107,8 +91,6 @@ def _list_reads(
 
 
 def _read_rows(output: TableOutput) -> Any:
-    from odradek_pipeline.audit.collecting.table_spans import read_row_spans
-
     rows = output.read_rows()
     return ({}, {}) if rows is None else read_row_spans(rows)
 
@@ -116,16 +98,13 @@ def _read_rows(output: TableOutput) -> Any:
 async def _lay_all(
     settings: TilesSettings, reads: list[RangesRead], rows: Any, console: Console
 ) -> list[Tiling]:
-    from odradek_pipeline.audit.collecting.letters import OriginPartition, spans_of
-    from odradek_pipeline.audit.tiles import RowsHeld
-    from odradek_pipeline.connection.clients import connect_client
-    from odradek_pipeline.connection.session import connection_of
-
-    connection = connection_of(None, settings.client_settings())
+    connection = connection_of(None, settings.brokers.client_settings())
     spans, doubled = rows
     made = []
     async with connect_client(connection.settings, "the log cannot be compared") as client:
-        dead = await settings.read_letters(client, {one.key.topic for one in reads})
+        dead = await read_letters(
+            client, settings.letters.dead_letter_topic, {one.key.topic for one in reads}
+        )
         console.steps(CONNECTED, partitions=len(reads))
         for read in reads:
             held = RowsHeld(
@@ -143,14 +122,6 @@ async def _lay_partition(
     client: Client, settings: TilesSettings, read: RangesRead, held: RowsHeld, console: Console
 ) -> Tiling | None:
     """One partition against its log. None where the topic is gone or another one now, and its log with it."""
-    from odradek.client.admin.admin import Admin
-    from odradek.client.admin.logs import EARLIEST
-    from odradek.client.admin.results import ResourceType
-    from odradek.foundation.errors import UnknownTopicOrPartition
-    from odradek.foundation.ids import TopicPartition
-    from odradek_pipeline.audit.collecting.log_picture import read_picture, read_spans
-    from odradek_pipeline.audit.tiles import find_gaps, lay_tiles
-
     key = TopicPartition(read.key.topic, read.key.partition)
     try:
         topic_id = str((await client.topics((key.topic,))).topic(key.topic).id)
@@ -187,11 +158,3 @@ def _row(one: Tiling) -> dict[str, Any]:
         "unchecked": one.unchecked,
         "unexplained": sum(fault.end - fault.start for fault in one.faults),
     }
-
-
-COMMAND = Command(
-    "audit tiles",
-    "Compare a table with the log by offsets, and name what nothing explains.",
-    TilesSettings,
-    run,
-)

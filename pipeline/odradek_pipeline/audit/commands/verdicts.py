@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
-from odradek_pipeline.audit.commands.settings import (
-    TIERS,
-    AuditSettings,
-    format_time,
-    open_folder,
-    watermark_row,
-)
-from odradek_pipeline.settings.declared import setting
-from odradek_pipeline.work.command import Command, Console, ReportSettings, Summary
-
-
-@dataclass(frozen=True, kw_only=True)
-class VerdictsSettings(AuditSettings, ReportSettings):
-    """The settings of `audit verdicts`."""
-
-    topic: tuple[str, ...] = setting(
-        "A topic. May be repeated; all topics without it.", default=(), metavar="NAME"
-    )
-    tier: str | None = setting("One tier alone.", default=None, choices=TIERS)
-    count: int = setting("How many windows to show; 0 shows all.", default=50, at_least=0)
+from odradek_pipeline.audit.collecting.tables import open_folder
+from odradek_pipeline.audit.commands.settings import VerdictsSettings
+from odradek_pipeline.audit.watermarks import format_time, watermark_row
+from odradek_pipeline.work.command import Console, Summary
 
 
 def run(settings: VerdictsSettings, console: Console) -> Summary:
     """The verdicts. Raises NotFoundError without an audit."""
-    with open_folder(settings.audit, settings, console) as folder:
+    with open_folder(settings.folder.audit, settings.spark, console) as folder:
         state = folder.require_newest()
     found = [
         (one.is_passing, -one.start_ms, topic.topic, tier, one)
@@ -62,13 +45,10 @@ def run(settings: VerdictsSettings, console: Console) -> Summary:
         for _, _, topic, tier, one in found[: settings.count or None]
     ]
     facts = {
-        "audit": settings.audit,
+        "audit": settings.folder.audit,
         "version": state.version,
         "windows": len(found),
         **dict(sorted(words.items())),
         "watermarks": marks,
     }
-    return Summary(f"{settings.audit}: {len(found)} verdicts", facts, rows, rows_name="verdicts")
-
-
-COMMAND = Command("audit verdicts", "Show the verdicts of the last collection.", VerdictsSettings, run)
+    return Summary(f"{settings.folder.audit}: {len(found)} verdicts", facts, rows, rows_name="verdicts")

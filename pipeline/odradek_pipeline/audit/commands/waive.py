@@ -2,46 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from odradek_pipeline.audit.commands.settings import TIERS, AuditSettings, open_folder, watermark_row
+from odradek_pipeline.audit.collecting.tables import open_folder
+from odradek_pipeline.audit.commands.settings import WaiveSettings
+from odradek_pipeline.audit.judging import judge_topic
+from odradek_pipeline.audit.verdicts import Waiver
+from odradek_pipeline.audit.watermarks import watermark_row
 from odradek_pipeline.errors import NotFoundError, PipelineSettingError
 from odradek_pipeline.runs.positions import time_ms
-from odradek_pipeline.settings.declared import setting
-from odradek_pipeline.work.command import Command, Console, ReportSettings, Summary
-
-
-@dataclass(frozen=True, kw_only=True)
-class WaiveSettings(AuditSettings, ReportSettings):
-    """The settings of `audit waive`."""
-
-    topic: str = setting("The topic.", metavar="NAME")
-    start: str | None = setting("The first window to accept.", default=None, metavar="TIME")
-    until: str | None = setting("The first that is not accepted.", default=None, metavar="TIME")
-    tier: str | None = setting("One tier alone.", default=None, choices=TIERS)
-    session: str | None = setting(
-        "A producer's session that will not come back: it is waited for no more.", default=None, metavar="ID"
-    )
-    reason: str = setting("Why, for those that read it later.", metavar="TEXT")
+from odradek_pipeline.work.command import Console, Summary
+from odradek_pipeline.work.worker import now_ms
 
 
 def run(settings: WaiveSettings, console: Console) -> Summary:
     """Add the waiver, and judge again with what was collected. Raises PipelineError."""
-    from odradek_pipeline.audit.judging import judge_topic
-    from odradek_pipeline.audit.verdicts import Waiver
-    from odradek_pipeline.work.worker import now_ms
-
     is_span = settings.start is not None and settings.until is not None
     if is_span == (settings.session is not None) or (settings.start is None) != (settings.until is None):
         raise PipelineSettingError("say what to accept: --start and --until, or else --session")
-    with open_folder(settings.audit, settings, console) as folder:
+    with open_folder(settings.folder.audit, settings.spark, console) as folder:
         state = folder.require_newest()
         topic = state.topics.get(settings.topic)
         if topic is None:
-            raise NotFoundError(f"{settings.audit} has no topic {settings.topic!r}: collect it first")
+            raise NotFoundError(f"{settings.folder.audit} has no topic {settings.topic!r}: collect it first")
         if settings.session is not None and settings.session not in state.reports.sessions:
             raise NotFoundError(
-                f"{settings.audit} has no session {settings.session}: `audit verdicts` names them"
+                f"{settings.folder.audit} has no session {settings.session}: `audit verdicts` names them"
             )
         made = Waiver(
             topic=settings.topic,
@@ -56,8 +40,5 @@ def run(settings: WaiveSettings, console: Console) -> Summary:
         judge_topic(state, settings.topic, now_ms())
         folder.commit(state, now_ms())
     rows = [watermark_row(settings.topic, tier, mark) for tier, mark in topic.watermarks.items()]
-    facts = {"audit": settings.audit, "version": state.version, "waivers": len(state.waivers)}
+    facts = {"audit": settings.folder.audit, "version": state.version, "waivers": len(state.waivers)}
     return Summary(f"waived: {settings.reason}", facts, rows, rows_name="watermarks")
-
-
-COMMAND = Command("audit waive", "Accept windows as they are, or a session as ended.", WaiveSettings, run)

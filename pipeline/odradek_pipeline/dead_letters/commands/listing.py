@@ -3,53 +3,36 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from odradek_pipeline.dead_letters.commands.settings import LetterSettings
-from odradek_pipeline.settings.declared import setting
-from odradek_pipeline.work.command import (
-    BrokerConnectionSettings,
-    Command,
-    Console,
-    ReportSettings,
-    Summary,
-)
-
-if TYPE_CHECKING:
-    from odradek.client.client import Client
-    from odradek_pipeline.dead_letters.reading import Found
-
-
-@dataclass(frozen=True, kw_only=True)
-class ListSettings(LetterSettings, BrokerConnectionSettings, ReportSettings):
-    """The settings of `dead-letters list`."""
-
-    count: int = setting("How many letters to show, the newest ones.", default=20, at_least=0)
+from odradek.client.client import Client
+from odradek_pipeline.connection.session import connection_of
+from odradek_pipeline.dead_letters.commands.settings import ListSettings
+from odradek_pipeline.dead_letters.reading import Found, ask_brokers, read_letter_log, scan_letters
+from odradek_pipeline.work.command import Console, Summary
 
 
 def run(settings: ListSettings, console: Console) -> Summary:
     """Counts of all letters, and rows of the newest. Raises PipelineError."""
-    from odradek_pipeline.connection.session import connection_of
-    from odradek_pipeline.dead_letters.reading import ask_brokers, read_letter_log, scan_letters
-
     newest: deque[Found] = deque(maxlen=settings.count)
     counts: Counter[str] = Counter()
 
     async def work(client: Client) -> None:
-        async for one in scan_letters(client, await read_letter_log(client, settings.topic)):
+        async for one in scan_letters(client, await read_letter_log(client, settings.letters.topic)):
             newest.append(one)
-            counts.update([_state(one, settings.attempts_max)])
+            counts.update([_state(one, settings.letters.attempts_max)])
 
-    ask_brokers(connection_of(None, settings.client_settings()).settings, settings.topic, work)
+    ask_brokers(
+        connection_of(None, settings.brokers.client_settings()).settings, settings.letters.topic, work
+    )
     facts = {
-        "topic": settings.topic,
+        "topic": settings.letters.topic,
         "letters": counts.total() - counts["other"],
         **{name: counts[name] for name in ("waiting", "exhausted", "handled", "repeated")},
         "other_records": counts["other"],
     }
-    rows = [_row(one, settings.attempts_max) for one in reversed(newest)]
-    title = f"{settings.topic}: {facts['letters']} dead letters, newest first"
+    rows = [_row(one, settings.letters.attempts_max) for one in reversed(newest)]
+    title = f"{settings.letters.topic}: {facts['letters']} dead letters, newest first"
     return Summary(title, facts, rows, rows_name="newest")
 
 
@@ -76,8 +59,3 @@ def _row(one: Found, attempts_max: int) -> dict[str, Any]:
         "schema": one.letter.schema,
         "run": one.letter.run,
     }
-
-
-COMMAND = Command(
-    "dead-letters list", "Show dead letters: where they are from, and why they are here.", ListSettings, run
-)

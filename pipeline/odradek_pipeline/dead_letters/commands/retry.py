@@ -1,4 +1,4 @@
-"""One retry: letters of a topic, commit by commit, into their table.
+"""`dead-letters retry`: letters of a topic, decoded again, commit by commit, into their table.
 
 A letter is decoded again as the record that it was, and its row gets the record's own offset. Rows that the table has
 already are left out, so a retry that is run again after a kill adds none twice. What cannot be read again becomes a
@@ -27,13 +27,19 @@ from odradek_pipeline.runs.plans import Plan
 from odradek_pipeline.runs.ranges import Holdings, OffsetRange, PartitionKey, join_ranges, span_ranges
 from odradek_pipeline.runs.record import RETRY, RunRecord
 from odradek_pipeline.runs.steps import FINISHED, PLANNED
-from odradek_pipeline.work.command import Summary
+from odradek_pipeline.work.command import Console, Summary
 from odradek_pipeline.work.decoding.decoder import columns_of, decode_rows
 from odradek_pipeline.work.reading.named import reader_named
 from odradek_pipeline.work.reading.reader import ReadOptions
-from odradek_pipeline.work.worker import READ_COMMITTED, RunWorker, new_record
+from odradek_pipeline.work.worker import RunWorker, new_record, open_worker
 
 _ORIGIN = ("topic", TOPIC_ID, "partition", "offset")
+
+
+def run(settings: RetrySettings, console: Console) -> Summary:
+    """Decode all that wait now. Raises PipelineError."""
+    with open_worker(settings, console, decoded=settings.decoding.formats) as work:
+        return LetterRetry(work, settings).run()
 
 
 @dataclass(slots=True)
@@ -54,11 +60,13 @@ class LetterRetry:
     def __init__(self, work: RunWorker, settings: RetrySettings) -> None:
         self._work = work
         # A letter that is written again goes where it came from.
-        self._settings = replace(settings, dead_letter_topic=settings.topic)
+        self._settings = replace(
+            settings, bad_records=replace(settings.bad_records, dead_letter_topic=settings.letters.topic)
+        )
         self._counts = RetryCounts()
 
     def run(self) -> Summary:
-        topic = self._settings.topic
+        topic = self._settings.letters.topic
         log = ask_brokers(
             self._work.connection.settings, topic, lambda client: read_letter_log(client, topic)
         )
@@ -68,7 +76,7 @@ class LetterRetry:
         counts = self._counts
         facts = {
             "topic": topic,
-            "output": self._settings.output,
+            "output": self._settings.table.output,
             "letters": counts.letters,
             "rows": counts.rows,
             "already_rows": counts.there,
@@ -76,12 +84,14 @@ class LetterRetry:
             "dead_letters": counts.dead_again,
             "commits": counts.commits,
         }
-        return Summary(f"{counts.rows} dead letters of {topic} are rows of {self._settings.output}", facts)
+        return Summary(
+            f"{counts.rows} dead letters of {topic} are rows of {self._settings.table.output}", facts
+        )
 
     def _commit(self, ranges: list[OffsetRange]) -> None:
         known = self._work.output.read_newest()
         if known.record is None:
-            raise NotFoundError(f"{self._settings.output} has no runs: nothing was loaded into it")
+            raise NotFoundError(f"{self._settings.table.output} has no runs: nothing was loaded into it")
         plan = Plan((), known.holdings, known.record.cluster_id)
         record = new_record(RETRY, known, plan)
         decoding = Decoding.of(self._settings, self._work.connection, record.run, self._work.steps)
@@ -100,13 +110,18 @@ class LetterRetry:
             letters.unpersist()
         self._counts.letters += sum(one.span for one in ranges)
         show_positions(
-            self._work.connection.settings, group_of(self._settings.topic), ranges, f"retry {record.run}"
+            self._work.connection.settings,
+            group_of(self._settings.letters.topic),
+            ranges,
+            f"retry {record.run}",
         )
 
     def _read_letters(self, ranges: list[OffsetRange]) -> DataFrame:
         """The letters in `ranges` as the rows that they were: of each record the one that was tried most often."""
-        options = ReadOptions(self._settings.isolation == READ_COMMITTED, self._settings.records_per_task)
-        reader = reader_named(self._settings.reader)
+        options = ReadOptions(
+            self._settings.reading.is_read_committed, self._settings.reading.records_per_task
+        )
+        reader = reader_named(self._settings.reading.reader)
         rows = restore_origins(reader.read_frame(self._work.spark, self._work.connection, ranges, options))
         newest_first = Window.partitionBy(*_ORIGIN).orderBy(functions.desc("_attempt"))
         return (
@@ -119,12 +134,12 @@ class LetterRetry:
     def _select_due(self, letters: DataFrame, known: OutputState) -> DataFrame:
         """The letters that were tried less often than allowed, and are no rows of the table yet."""
         found = letters.select(*_ORIGIN, "_attempt").collect()
-        tried = [row for row in found if row["_attempt"] < self._settings.attempts_max]
+        tried = [row for row in found if row["_attempt"] < self._settings.letters.attempts_max]
         self._counts.exhausted += len(found) - len(tried)
         ranges = [_range(row) for row in tried]
         for one in ranges:
-            require_held(one, known.holdings, self._settings.output)
-        due = letters.where(functions.col("_attempt") < self._settings.attempts_max).drop("_attempt")
+            require_held(one, known.holdings, self._settings.table.output)
+        due = letters.where(functions.col("_attempt") < self._settings.letters.attempts_max).drop("_attempt")
         rows = self._work.output.read_rows()
         if not ranges or rows is None:
             return due
@@ -139,7 +154,7 @@ class LetterRetry:
             return
         ranges = tuple(join_ranges(_range(row) for row in places))
         # They are counted by the run that could not read them first.
-        record = replace(record, ranges=ranges, dead=(), details={"letters": self._settings.topic})
+        record = replace(record, ranges=ranges, dead=(), details={"letters": self._settings.letters.topic})
         self._work.steps(PLANNED, ranges=len(ranges), span=record.span)
         # A file has rows of one partition, and a task writes one file.
         parts = [without_attempt(good).where(is_in([one])).coalesce(1) for one in span_ranges(ranges)]

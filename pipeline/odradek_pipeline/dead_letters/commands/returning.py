@@ -2,40 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from odradek_pipeline.dead_letters.commands.settings import LetterSettings
-from odradek_pipeline.settings.declared import setting
-from odradek_pipeline.work.command import (
-    BrokerConnectionSettings,
-    Command,
-    Console,
-    ReportSettings,
-    Summary,
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReturnSettings(LetterSettings, BrokerConnectionSettings, ReportSettings):
-    """The settings of `dead-letters return`."""
-
-    batch_letters: int = setting("How many letters one transaction sends back.", default=500, at_least=1)
+from odradek_pipeline.connection.session import connection_of
+from odradek_pipeline.dead_letters.commands.settings import ReturnSettings
+from odradek_pipeline.dead_letters.returning import return_letters
+from odradek_pipeline.work.command import Console, Summary
 
 
 def run(settings: ReturnSettings, console: Console) -> Summary:
     """Send back all that wait now. Raises PipelineError."""
-    from odradek_pipeline.connection.session import connection_of
-    from odradek_pipeline.dead_letters.returning import return_letters
-
     returned = return_letters(
-        connection_of(None, settings.client_settings()).settings,
-        settings.topic,
-        attempts_max=settings.attempts_max,
+        connection_of(None, settings.brokers.client_settings()).settings,
+        settings.letters.topic,
+        attempts_max=settings.letters.attempts_max,
         batch_letters=settings.batch_letters,
         steps=console.steps,
     )
     facts = {
-        "topic": settings.topic,
+        "topic": settings.letters.topic,
         "returned": returned.letters,
         "exhausted": returned.exhausted,
         "repeated": returned.repeated,
@@ -43,10 +26,8 @@ def run(settings: ReturnSettings, console: Console) -> Summary:
     }
     rows = [{"topic": name, "records": count} for name, count in sorted(returned.by_topic.items())]
     return Summary(
-        f"{returned.letters} dead letters of {settings.topic} returned", facts, rows, rows_name="topics"
+        f"{returned.letters} dead letters of {settings.letters.topic} returned",
+        facts,
+        rows,
+        rows_name="topics",
     )
-
-
-COMMAND = Command(
-    "dead-letters return", "Send dead letters back to their topics, each once.", ReturnSettings, run
-)

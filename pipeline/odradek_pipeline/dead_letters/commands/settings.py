@@ -1,14 +1,18 @@
-"""The settings that the commands of dead letters share."""
+"""The settings of the commands of dead letters."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from odradek.foundation.settings.declaration import OneOf, double, integer, text
 from odradek_pipeline.settings.declared import setting
-from odradek_pipeline.work.command import (
+from odradek_pipeline.settings.groups import (
+    BadRecordSettings,
     BrokerConnectionSettings,
+    DecodingSettings,
+    MetricsSettings,
     OutputSettings,
-    ReadingSettings,
+    ReaderSettings,
     ReportSettings,
     SparkSettings,
 )
@@ -18,31 +22,61 @@ from odradek_pipeline.work.command import (
 class LetterSettings:
     """The choice of dead letters."""
 
-    topic: str = setting("The topic of dead letters.", metavar="NAME")
+    topic: str = setting(text(None, "The topic of dead letters."), metavar="NAME", is_required=True)
     attempts_max: int = setting(
-        "A record that was tried so often is not tried again: its last letter stays in the topic.",
-        default=3,
-        at_least=1,
+        integer(
+            3, "A record that was tried so often is not tried again: its last letter stays in the topic.", 1
+        )
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class RetrySettings(
-    LetterSettings, BrokerConnectionSettings, OutputSettings, ReadingSettings, SparkSettings, ReportSettings
-):
-    """The settings of `dead-letters retry`."""
+class ListSettings:
+    report: ReportSettings
+    brokers: BrokerConnectionSettings
+    letters: LetterSettings
+    count: int = setting(integer(20, "How many letters to show, the newest ones.", 0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReturnSettings:
+    report: ReportSettings
+    brokers: BrokerConnectionSettings
+    letters: LetterSettings
+    batch_letters: int = setting(integer(500, "How many letters one transaction sends back.", 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetriedRecordSettings(BadRecordSettings):
+    """As of records that are read first, but for the defaults."""
 
     on_bad_record: str = setting(
-        "What to do with a record that cannot be read again: fail, or write a letter with one attempt more.",
-        default="dead-letter",
-        choices=("fail", "dead-letter"),
+        text(
+            "dead-letter",
+            "What to do with a record that cannot be read again: fail, or write a letter with one attempt more.",
+            OneOf("fail", "dead-letter"),
+        )
     )
     bad_share_max: float = setting(
-        "A run with a larger share of records that cannot be read again fails, and writes nothing.",
-        default=1.0,
+        double(
+            1.0,
+            "A run with a larger share of records that cannot be read again fails, and writes nothing.",
+            0,
+            1,
+        ),
         metavar="SHARE",
-        at_least=0,
     )
-    commit_letters: int = setting(
-        "How many letters one commit of the table takes at most.", default=1000, at_least=1
-    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetrySettings:
+    report: ReportSettings
+    spark: SparkSettings
+    decoding: DecodingSettings
+    bad_records: RetriedRecordSettings
+    metrics: MetricsSettings
+    reading: ReaderSettings
+    table: OutputSettings
+    brokers: BrokerConnectionSettings
+    letters: LetterSettings
+    commit_letters: int = setting(integer(1000, "How many letters one commit of the table takes at most.", 1))

@@ -31,7 +31,7 @@ class OdradekReader:
         options: ReadOptions,
     ) -> DataFrame:
         """Raises JobRefusedError when the data source is not installed."""
-        known = {*_KNOWN, *(one.name for one in SECURITY)}
+        known = {*_KNOWN, *SECURITY}
         settings = {name: value for name, value in connection.settings.items() if name in known}
         settings["isolation.level"] = "read_committed" if options.is_read_committed else "read_uncommitted"
         try:

@@ -1,14 +1,16 @@
-"""The rows of a table, counted by window as one aggregate of Spark: the tier `loaded`. Frames to frames, and no UDF."""
+"""The rows of a table by Spark alone, without a UDF: counts by window for the tier `loaded`, and spans of offsets."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame, functions
+from pyspark.sql import Column, DataFrame, Window, functions
 
 from odradek.client.audit.counts import DIGEST_BITS, Counts
 from odradek_pipeline.audit.facts import WindowOfPartition
+from odradek_pipeline.audit.spans import Span
 from odradek_pipeline.audit.state import TierState
+from odradek_pipeline.runs.ranges import PartitionKey
 
 # A digest is summed in two halves, so that a bigint holds the sum of billions of them.
 _HALF_BITS: Final = DIGEST_BITS // 2
@@ -96,3 +98,30 @@ def count_table(rows: DataFrame, tier: TierState, window_ms: int, since_ms: int)
     tier.counts = parse_counts(counts_of_rows(wanted, window_ms).collect())
     tier.high_time_ms = max((at.start_ms for at in tier.counts), default=-1)
     return sum(one.count for one in tier.counts.values())
+
+
+def join_offsets(offsets: DataFrame) -> DataFrame:
+    """Rows of (topic, _topic_id, partition, offset), each once, as their spans: a driver sees spans and no rows."""
+    keys = ("topic", "_topic_id", "partition")
+    order = Window.partitionBy(*keys).orderBy("offset")
+    return (
+        offsets.withColumn("island", functions.col("offset") - functions.row_number().over(order))
+        .groupBy(*keys, "island")
+        .agg(functions.min("offset").alias("first"), functions.max("offset").alias("last"))
+    )
+
+
+def read_row_spans(rows: DataFrame) -> tuple[dict[PartitionKey, list[Span]], dict[PartitionKey, list[Span]]]:
+    """The spans of a table's rows, and those of offsets that it has more than once."""
+    counted = rows.groupBy("topic", "_topic_id", "partition", "offset").count()
+    return _collect_spans(join_offsets(counted.drop("count"))), _collect_spans(
+        join_offsets(counted.where("count > 1").drop("count"))
+    )
+
+
+def _collect_spans(frame: DataFrame) -> dict[PartitionKey, list[Span]]:
+    found: dict[PartitionKey, list[Span]] = {}
+    for one in frame.collect():
+        key = PartitionKey(one.topic, one["_topic_id"], one.partition)
+        found.setdefault(key, []).append((one["first"], one["last"] + 1))
+    return found
