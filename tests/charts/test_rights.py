@@ -53,7 +53,7 @@ NEEDED = {
     "serviceaccounts": APPLIED,
     "poddisruptionbudgets": APPLIED,
     "networkpolicies": APPLIED,
-    "pods": {"list", "patch", "delete"},
+    "pods": {"list", "watch", "patch", "delete"},
     "persistentvolumeclaims": {"list", "patch", "delete"},
     "events": {"get", "list", "create", "patch"},
     "nodes": {"get", "list"},

@@ -52,11 +52,18 @@ CONDITION = _declare(
 LEADING = _declare(
     MetricKind.GAUGE, "odradek_operator_leading", "1 in the process that holds the Lease and acts."
 )
-WATCH_BEHIND_SECONDS = _declare(
+WATCH_SILENT_SECONDS = _declare(
     MetricKind.GAUGE,
-    "odradek_operator_watch_behind_seconds",
-    "Seconds for which the watch of a kind has owed a change that a list shows; 0 when it owes none.",
+    "odradek_operator_watch_silent_seconds",
+    "Seconds since the API server last answered the watch of a kind in a namespace; it does once a minute.",
     "kind",
+    "namespace",
+)
+NAMESPACE_LEFT_OUT = _declare(
+    MetricKind.GAUGE,
+    "odradek_operator_namespace_left_out",
+    "1 for a namespace whose watches were refused or ended, until they live again.",
+    "namespace",
 )
 API_REQUESTS = _declare(
     MetricKind.COUNTER,

@@ -12,7 +12,7 @@ import hashlib
 import json
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Final, Self
@@ -49,11 +49,7 @@ REQUEST_SECONDS_MAX: Final = 30.0
 # A client whose credentials were replaced is closed at the next renewal: its requests have ended by then.
 RENEWAL_SECONDS_MIN: Final = REQUEST_SECONDS_MAX
 PAGE_SIZE: Final = 500
-WATCH_SECONDS_MAX: Final = 300
-# The API server sends a bookmark about once a minute.
-WATCH_SILENT_SECONDS_MAX: Final = 90.0
 _REQUEST_TIMEOUT: Final = aiohttp.ClientTimeout(total=REQUEST_SECONDS_MAX)
-_WATCH_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=WATCH_SILENT_SECONDS_MAX)
 _APPLY: Final = "application/apply-patch+yaml"
 _JSON_PATCH: Final = "application/json-patch+json"
 _MERGE_PATCH: Final = "application/merge-patch+json"
@@ -129,37 +125,6 @@ class ApiServerGateway:
             following = page.get("metadata", {}).get("continue") or None
             if following is None:
                 return found
-
-    async def watch(
-        self, api: Api, namespace: str | None, *, labels: Mapping[str, str]
-    ) -> AsyncIterator[Json]:
-        path = api.path(namespace)
-        try:
-            answer = await self._request(
-                "GET",
-                path,
-                watch=True,
-                query_params=[("allowWatchBookmarks", "true")],
-                timeout_seconds=WATCH_SECONDS_MAX,
-                label_selector=_selector(labels),
-                _request_timeout=_WATCH_TIMEOUT,
-            )
-            async with answer:
-                async for line in answer.content:
-                    change = _parse_object(line)
-                    body = change.get("object") or {}
-                    if change.get("type") == "ERROR":
-                        raise _refusal("WATCH", path, int(body.get("code") or 500), line)
-                    if change.get("type") != "BOOKMARK":
-                        yield body
-        except ApiException as refused:
-            raise _refusal("WATCH", path, refused.status, refused.body) from None
-        except TimeoutError:
-            # Nothing happened, or the connection is dead: the next watch begins with what is there.
-            return
-        except (aiohttp.ClientError, OSError, ValueError) as failure:
-            reason = str(failure) or type(failure).__name__
-            raise KubernetesError(f"WATCH {path}: the watch broke off: {reason}") from failure
 
     async def create(self, manifest: Json) -> Json:
         path = api_of(manifest).path(metadata(manifest).get("namespace"))
@@ -335,7 +300,7 @@ class ApiServerGateway:
 
     async def _make_client(self) -> ApiClient:
         configuration = await self._configure()
-        # Watches hold connections; requests are bounded by `_places`.
+        # Requests are bounded by `_places`.
         configuration.connection_pool_maxsize = 0
         client = ApiClient(configuration)
         client.user_agent = FIELD_MANAGER
@@ -374,8 +339,6 @@ def _selector(wanted: Mapping[str, str] | None) -> str | None:
 def _refusal(method: str, path: str, status: int, content: bytes | str | None) -> KubernetesError:
     """The API server's Status as an error, with its reason: `AlreadyExists` and `Conflict` are both 409."""
     said = _parse_object(content)
-    # The error in a watch is a Status within a change.
-    said = said["object"] if isinstance(said.get("object"), dict) else said
     plain = content.decode(errors="replace") if isinstance(content, bytes) else content or ""
     message = said.get("message") or plain[:500]
     kind = _ERRORS.get(status, KubernetesError)

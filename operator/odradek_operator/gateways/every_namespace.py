@@ -1,17 +1,15 @@
 """The resources of a kind in all namespaces that the operator manages.
 
 The deletion of a namespace takes the operator's Role there with it, and resources in it may wait for the operator. So a
-namespace that refuses the operator is left out, and keeps none of the others waiting.
+namespace that refuses the operator is left out, and keeps none of the others waiting. The watches name it
+(`main.watches`).
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 
-from odradek_operator.gateways.kubernetes import Api, Forbidden, Json, Kubernetes
-
-logger = logging.getLogger(__name__)
+from odradek_operator.gateways.kubernetes import Api, Forbidden, Json, Kubernetes, NotFound
 
 
 async def list_everywhere(
@@ -22,13 +20,7 @@ async def list_everywhere(
     for namespace in namespaces or (None,):
         try:
             found += await kubernetes.list(api, namespace, labels=labels)
-        except Forbidden as refusal:
+        except (Forbidden, NotFound):
             if namespace is None:
                 raise
-            logger.warning(
-                "%s of the namespace %s are left out; take a deleted namespace out of watch.namespaces: %s",
-                api.plural,
-                namespace,
-                refusal,
-            )
     return found

@@ -6,7 +6,7 @@ place. Every call may raise KubernetesError; a call that was interrupted may or 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -160,16 +160,6 @@ class Kubernetes(Protocol):
 
     async def record_event(self, about: Json, type: EventType, reason: str, message: str) -> None:
         """Put an event on an object, for `kubectl describe`. The same one again counts up; a failure is only logged."""
-
-
-class WatchableKubernetes(Kubernetes, Protocol):
-    """The calls, and watches beside kopf's."""
-
-    def watch(self, api: Api, namespace: str | None, *, labels: Mapping[str, str]) -> AsyncIterator[Json]:
-        """Objects with these labels: those that are there, then each that is made, changed or deleted.
-
-        It ends by itself after some minutes. Raises KubernetesError when it cannot continue.
-        """
 
 
 def api_of(manifest: Mapping[str, object]) -> Api:

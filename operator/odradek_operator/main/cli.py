@@ -181,11 +181,9 @@ def set_up_logging(level: str, form: str) -> None:
         else TextLines("%(asctime)s %(levelname)s %(name)s %(message)s")
     )
     log_to_standard_error(level, formatter)
-    # kopf logs each event that it handles.
-    for chatty in ("kopf.objects", "kopf.activities", "aiohttp.access"):
-        logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.getLogger().level))
-    # It warns that it gets no signals: we handle them (`main.watching`).
-    logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
+    logging.getLogger("aiohttp.access").setLevel(max(logging.WARNING, logging.getLogger().level))
+    # kopf logs each event that it handles, and each try and trace of a watch that is refused; `main.watches` names it.
+    logging.getLogger("kopf").setLevel(logging.DEBUG if level == "debug" else logging.CRITICAL)
     os.environ.setdefault("LOGNAME", "odradek-operator")
 
 

@@ -65,6 +65,11 @@ class OperatorLease:
         self._held: Json | None = None
 
     @property
+    def held(self) -> Json | None:
+        """The Lease while this process holds it."""
+        return self._held
+
+    @property
     def is_held(self) -> bool:
         """Whether this process holds it."""
         return self._held is not None

@@ -8,15 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Final
 
-import kopf
 from aiohttp import web
 
 from odradek.foundation.exposition import Exposition
 from odradek.foundation.metrics import MetricsRegistry, Sample, Source, process_samples
 from odradek.foundation.tasks import TaskOwner
-from odradek_operator.desired.names import CLUSTER_LABEL, MANAGED_BY, MANAGED_BY_LABEL, MIRROR_LABEL
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.metrics import (
     LEADING,
@@ -28,37 +25,23 @@ from odradek_operator.foundation.metrics import (
 )
 from odradek_operator.foundation.queue import WorkQueue
 from odradek_operator.foundation.settings import OperatorSettings
-from odradek_operator.foundation.watches import WatchStates
 from odradek_operator.gateways.every_namespace import list_everywhere
 from odradek_operator.gateways.kubernetes import (
     APIS,
     CLUSTERS,
-    CONFIG_MAPS,
-    DISRUPTION_BUDGETS,
-    FIELD_MANAGER,
-    MIRRORS,
-    NETWORK_POLICIES,
-    PODS,
-    SERVICE_ACCOUNTS,
-    SERVICES,
     Api,
+    EventType,
     Kubernetes,
     KubernetesError,
-    WatchableKubernetes,
     metadata,
 )
+from odradek_operator.handlers.events import children_of
 from odradek_operator.main.lease import OperatorLease
-from odradek_operator.main.watching import Watching
-from odradek_operator.reconcilers.cluster.facts import asks_for_replacement, asks_for_roll
+from odradek_operator.main.watches import Watches
+from odradek_operator.main.watching import KopfWatching, LogIn
 from odradek_operator.reconcilers.reconciler import Environment, Reconciler
 
 logger = logging.getLogger(__name__)
-
-KINDS: Final = (SERVICES, CONFIG_MAPS, SERVICE_ACCOUNTS, DISRUPTION_BUDGETS, NETWORK_POLICIES)
-PAUSE_SECONDS_MIN: Final = 1.0
-PAUSE_SECONDS_MAX: Final = 60.0
-
-_PODS = {"app.kubernetes.io/managed-by": FIELD_MANAGER}
 
 Reconcilers = Callable[[Environment], Mapping[str, Reconciler]]
 """Makes the reconcilers, by kind."""
@@ -72,10 +55,10 @@ class Operator:
     def __init__(
         self,
         settings: OperatorSettings,
-        kubernetes: WatchableKubernetes,
+        kubernetes: Kubernetes,
         *,
         reconcilers: Reconcilers,
-        login: Callable[[], kopf.ConnectionInfo],
+        login: LogIn,
         sources: Sequence[Source] = (),
         checks: Sequence[Check] = (),
     ) -> None:
@@ -88,11 +71,12 @@ class Operator:
         environment = Environment(kubernetes=kubernetes, conditions=self._conditions, wake=self.queue.add)
         self._reconcilers = reconcilers(environment)
         self._kinds: tuple[Api, ...] = tuple(APIS[kind] for kind in self._reconcilers)
-        self._watches = WatchStates(self._reconcilers, self._time)
-        self._watching = Watching(
-            settings, self._kinds, wake=self.queue.add, watches=self._watches, login=login
+        self._watches = Watches(
+            settings.namespaces,
+            (*self._kinds, *children_of(self._kinds)),
+            watch=KopfWatching(self._kinds, wake=self.queue.add, login=login),
+            report=self._report,
         )
-        self._owned = OwnedWatches(kubernetes, settings.namespaces, wake=self.queue.add)
         self._lease = OperatorLease(
             kubernetes,
             namespace=settings.home,
@@ -112,12 +96,11 @@ class Operator:
                 self._watches.samples,
                 *sources,
             ),
-            sick=self._watches.find_dead_watch,
             not_ready=self._not_ready,
         )
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Run until `stop` is set. Raises LeaseLost, OSError, WatchesEnded, and what kopf ends with."""
+        """Run until `stop` is set. Raises LeaseLost, OSError, WatchesEnded."""
         await self.http.start()
         tasks = TaskOwner("operator")
         try:
@@ -141,13 +124,11 @@ class Operator:
         at_work = {
             stopping,
             tasks.start(self._resync_for_ever(), name="resync"),
-            tasks.start(self._look_for_ever(), name="look at pods"),
+            tasks.start(self._look_for_ever(), name="look at what no watch brings"),
         }
-        if CLUSTERS in self._kinds:
-            at_work.add(tasks.start(self._owned.run(), name="watch what Clusters own"))
         if self._settings.lease:
             at_work.add(tasks.start(self._lease.keep(), name="keep the Lease"))
-        watching = tasks.start(self._watching.run(), name="watches")
+        watching = tasks.start(self._watches.run(), name="watches")
         ended, _ = await asyncio.wait({*at_work, watching}, return_when=asyncio.FIRST_COMPLETED)
         self._leading = False
         for task in ended:
@@ -174,33 +155,30 @@ class Operator:
                     logger.warning("the resync of %s is left out this time: %s", api.kind, failure)
 
     async def _look_for_ever(self) -> None:
-        """Look at what no watch brings: what people ask of pods."""
-        while CLUSTERS in self._kinds:
+        while CLUSTERS in self._kinds and self._checks:
             await asyncio.sleep(self._settings.looks_seconds)
-            try:
-                found = await find_requests(self._kubernetes, self._settings.namespaces)
-                for check in self._checks:
-                    found |= await check()
-            except KubernetesError as failure:
-                logger.warning("brokers' pods or budgets cannot be read now: %s", failure)
-                continue
-            for key in found:
-                self.queue.add(key)
+            for check in self._checks:
+                try:
+                    found = await check()
+                except KubernetesError as failure:
+                    logger.warning("brokers' pods or budgets cannot be read now: %s", failure)
+                    continue
+                for key in found:
+                    self.queue.add(key)
         await asyncio.Event().wait()
 
     async def resync(self, api: Api) -> None:
         """List one kind, and put all of it into the queue. Raises KubernetesError."""
-        versions: list[str] = []
         for body in await list_everywhere(self._kubernetes, api, self._settings.namespaces):
-            versions.append(str(metadata(body).get("resourceVersion", "")))
             self.queue.add(Key(api.kind, metadata(body)["namespace"], metadata(body)["name"]))
-        self._watches.note_listed(api.kind, versions)
+
+    async def _report(self, type: EventType, reason: str, message: str) -> None:
+        if self._lease.held is not None:
+            await self._kubernetes.record_event(self._lease.held, type, reason, message)
 
     def _not_ready(self) -> str | None:
         # One that stands by is ready too: a rollout would wait for ever for a second leader.
-        if self._leading and not self._watching.is_up:
-            return "the watches are not up yet"
-        return None
+        return self._watches.find_problem() if self._leading else None
 
     def _time(self) -> float:
         return asyncio.get_running_loop().time()
@@ -215,9 +193,9 @@ class Operator:
 
 
 class OperatorHttpServer:
-    """The operator's own port: /metrics, /healthz (restart me if not), /readyz.
+    """The operator's own port: /metrics, /healthz (the process lives), /readyz.
 
-    Serves while the process lives. `sick` and `not_ready` say what is wrong, or None.
+    `not_ready` says what is wrong, or None.
     """
 
     def __init__(
@@ -226,7 +204,6 @@ class OperatorHttpServer:
         host: str,
         port: int,
         sources: Iterable[Source],
-        sick: Callable[[], str | None],
         not_ready: Callable[[], str | None],
     ) -> None:
         self._host = host
@@ -234,7 +211,6 @@ class OperatorHttpServer:
         self._registry = MetricsRegistry()
         for source in (*sources, process_samples):
             self._registry.register(source)
-        self._sick = sick
         self._not_ready = not_ready
         self._runner: web.AppRunner | None = None
 
@@ -263,7 +239,7 @@ class OperatorHttpServer:
         return web.Response(body=body, headers={"Content-Type": exposition.content_type})
 
     async def _serve_health(self, _: web.Request) -> web.Response:
-        return _answer(self._sick(), "ok")
+        return _answer(None, "ok")
 
     async def _serve_readiness(self, _: web.Request) -> web.Response:
         return _answer(self._not_ready(), "ready")
@@ -271,64 +247,3 @@ class OperatorHttpServer:
 
 def _answer(problem: str | None, good: str) -> web.Response:
     return web.Response(status=200 if problem is None else 503, text=f"{problem or good}\n")
-
-
-async def find_requests(kubernetes: Kubernetes, namespaces: Sequence[str]) -> set[Key]:
-    """Requests for a pod: an annotation on it, which no watch brings.
-
-    Watching pods would bring every pod of every namespace, with each of its probes' changes. So Clusters' pods are
-    listed from time to time instead, with one request for the whole process. The Clusters of pods that carry a request
-    are reconciled.
-
-    The Clusters with a pod that is to be replaced; no namespaces stand for all. Raises KubernetesError.
-    """
-    found: set[Key] = set()
-    for pod in await list_everywhere(kubernetes, PODS, namespaces, labels=_PODS):
-        about = metadata(pod)
-        cluster = (about.get("labels") or {}).get(CLUSTER_LABEL)
-        if cluster and (asks_for_replacement(pod) or asks_for_roll(pod)):
-            found.add(Key(CLUSTERS.kind, str(about["namespace"]), str(cluster)))
-    return found
-
-
-class OwnedWatches:
-    """Watches of what Clusters and Mirrors are made of: an object that is deleted or edited wakes its resource at once.
-
-    kopf watches resources and their sets. It filters by label on this side, and would bring every ConfigMap and Service
-    of every namespace; here the API server filters.
-
-    One watch for each kind and namespace; no namespaces stand for all.
-    """
-
-    def __init__(
-        self, kubernetes: WatchableKubernetes, namespaces: Sequence[str], *, wake: Callable[[Key], None]
-    ) -> None:
-        self._kubernetes = kubernetes
-        self._namespaces: Sequence[str | None] = namespaces or (None,)
-        self._wake = wake
-
-    async def run(self) -> None:
-        """Watch until cancelled. A watch that fails is begun again after a pause."""
-        async with asyncio.TaskGroup() as watches:
-            for namespace in self._namespaces:
-                for api in KINDS:
-                    watches.create_task(self._watch_for_ever(api, namespace), name=f"watch {api.plural}")
-
-    async def _watch_for_ever(self, api: Api, namespace: str | None) -> None:
-        pause = PAUSE_SECONDS_MIN
-        while True:
-            try:
-                await self._watch(api, namespace)
-                pause = PAUSE_SECONDS_MIN
-            except KubernetesError as failure:
-                logger.warning("the watch of %s is begun again in %.0f s: %s", api.plural, pause, failure)
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, PAUSE_SECONDS_MAX)
-
-    async def _watch(self, api: Api, namespace: str | None) -> None:
-        async for body in self._kubernetes.watch(api, namespace, labels={MANAGED_BY_LABEL: MANAGED_BY}):
-            about = metadata(body)
-            labels = about.get("labels") or {}
-            for api, label in ((CLUSTERS, CLUSTER_LABEL), (MIRRORS, MIRROR_LABEL)):
-                if label in labels:
-                    self._wake(Key(api.kind, str(about["namespace"]), str(labels[label])))

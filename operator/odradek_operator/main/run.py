@@ -29,7 +29,7 @@ from odradek_operator.gateways.record_times import RecordTimes
 from odradek_operator.main.access import configure, load, log_in
 from odradek_operator.main.lease import LeaseLost
 from odradek_operator.main.process import Operator
-from odradek_operator.main.watching import WatchesEnded
+from odradek_operator.main.watches import WatchesEnded
 from odradek_operator.reconcilers.addresses import bootstrap_of
 from odradek_operator.reconcilers.cluster.evictions import find_outdated_budgets
 from odradek_operator.reconcilers.cluster.reconciler import ClusterReconciler

@@ -1,8 +1,8 @@
-"""kopf in a thread and an event loop of its own.
+"""kopf's watches of one namespace, in a thread and an event loop of their own.
 
 When kopf ends it waits for every task of its loop that is younger than itself, and then cancels it. On a shared loop,
-those would be our requests and probes. A slow kopf does not slow our loop either. What it brings is handed over to our
-loop.
+those would be our requests, our probes and other namespaces. When one of its watches is refused it ends all of them. So
+each namespace has a kopf. What it brings is handed over to our loop, and each answer of the API server too.
 """
 
 from __future__ import annotations
@@ -11,100 +11,115 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Collection
+from contextlib import suppress
+from functools import partial
 from typing import Final
 
+import aiohttp
 import kopf
+from yarl import URL
 
 from odradek_operator.foundation.keys import Key
-from odradek_operator.foundation.settings import OperatorSettings
-from odradek_operator.foundation.watches import WatchStates
 from odradek_operator.gateways.kubernetes import Api
-from odradek_operator.handlers.events import registry_of
-
-logger = logging.getLogger(__name__)
+from odradek_operator.handlers.events import SELECTOR, children_of, group_and_version, registry_of
+from odradek_operator.main.watches import INACTIVE_SECONDS_MAX, WATCH_SECONDS, NoteAnswer, WatchesEnded
 
 FINALIZER: Final = "odradek.io/kopf"
 PREFIX: Final = "kopf.odradek.io"
 
 END_SECONDS_MAX: Final = 10.0
 
-
-class WatchesEnded(Exception):
-    """kopf ended although it was not stopped: no event would arrive any more."""
+LogIn = Callable[[], kopf.ConnectionInfo]
 
 
-class Watching:
-    """kopf's watches of some kinds. `wake` and `watches` are called on the loop that `run` is called on."""
+class KopfWatching:
+    """Watches kinds and what they own with kopf. `wake` is called on the loop that it is called on."""
 
-    def __init__(
-        self,
-        settings: OperatorSettings,
-        kinds: Collection[Api],
-        *,
-        wake: Callable[[Key], None],
-        watches: WatchStates,
-        login: Callable[[], kopf.ConnectionInfo],
-    ) -> None:
-        self._settings = settings
+    def __init__(self, kinds: Collection[Api], *, wake: Callable[[Key], None], login: LogIn) -> None:
         self._kinds = kinds
         self._wake = wake
-        self._watches = watches
         self._login = login
-        self._stop = threading.Event()
-        self._ready = threading.Event()
 
-    @property
-    def is_up(self) -> bool:
-        """Whether kopf has begun to watch."""
-        return self._ready.is_set()
+    async def __call__(self, namespace: str | None, note_answer: NoteAnswer) -> None:
+        """Watch until cancelled. Raises what kopf ends with, and WatchesEnded when kopf does not end."""
+        ours, theirs = asyncio.get_running_loop(), asyncio.new_event_loop()
+        ended: asyncio.Future[BaseException | None] = ours.create_future()
+        # kopf would wait for a threading.Event in a thread of its loop, whose end the loop waits for in turn.
+        stop = asyncio.Event()
 
-    async def run(self) -> None:
-        """Watch until cancelled. Raises what kopf ends with, or WatchesEnded."""
-        loop = asyncio.get_running_loop()
-        ended: asyncio.Future[BaseException | None] = loop.create_future()
+        def hand_over(call: Callable[..., object], *given: object) -> None:
+            with suppress(RuntimeError):  # our loop is closed: the process ends
+                ours.call_soon_threadsafe(call, *given)
 
         def end(failure: BaseException | None) -> None:
             if not ended.done():
                 ended.set_result(failure)
 
+        async def watch() -> None:
+            await kopf.operator(
+                registry=registry_of(
+                    self._kinds,
+                    wake=partial(hand_over, self._wake),
+                    login=partial(self._open_session, namespace, partial(hand_over, note_answer)),
+                ),
+                settings=kopf_settings(self._kinds, namespace),
+                standalone=True,
+                clusterwide=namespace is None,
+                namespaces=() if namespace is None else (namespace,),
+                stop_flag=stop,
+            )
+
         def work() -> None:
             failure: BaseException | None = None
             try:
-                self._run_kopf(loop)
+                with asyncio.Runner(loop_factory=lambda: theirs) as runner:
+                    runner.run(watch())
             except BaseException as caught:
                 failure = caught
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(end, failure)
+            hand_over(end, failure)
 
         # A daemon: a kopf that hangs must not keep the process from its end.
-        threading.Thread(target=work, name="kopf", daemon=True).start()
+        threading.Thread(target=work, name=f"kopf {namespace or ''}", daemon=True).start()
         try:
             failure = await asyncio.shield(ended)
         except asyncio.CancelledError:
-            self._stop.set()
-            await asyncio.wait({ended}, timeout=END_SECONDS_MAX)
+            with suppress(RuntimeError):
+                theirs.call_soon_threadsafe(stop.set)
+            done, _ = await asyncio.wait({ended}, timeout=END_SECONDS_MAX)
+            if not done:
+                raise WatchesEnded(f"kopf has not ended within {END_SECONDS_MAX:.0f} s") from None
             raise
-        raise failure or WatchesEnded("the watches ended by themselves")
+        if failure is not None:
+            raise failure
 
-    def _run_kopf(self, loop: asyncio.AbstractEventLoop) -> None:
-        def wake(key: Key) -> None:
-            loop.call_soon_threadsafe(self._wake, key)
+    async def _open_session(self, namespace: str | None, note_answer: NoteAnswer) -> kopf.AiohttpSession:
+        info = await asyncio.to_thread(self._login)
+        kinds = {api.path(namespace): api for api in (*self._kinds, *children_of(self._kinds))}
+        root = URL(info.server).path.rstrip("/")
 
-        def note_watched(kind: str, version: str) -> None:
-            loop.call_soon_threadsafe(self._watches.note_watched, kind, version)
+        async def note(_: object, __: object, done: aiohttp.TraceRequestEndParams) -> None:
+            api = kinds.get(done.url.path.removeprefix(root))
+            # A list that is answered is no watch yet; one that is refused never becomes one.
+            if api is not None and ("watch" in done.url.query or not done.response.ok):
+                note_answer(api, done.response.status)
 
-        kopf.run(
-            registry=registry_of(self._kinds, wake=wake, note_watched=note_watched, login=self._login),
-            settings=kopf_settings(self._settings),
-            standalone=True,
-            clusterwide=not self._settings.namespaces,
-            namespaces=self._settings.namespaces,
-            stop_flag=self._stop,
-            ready_flag=self._ready,
+        tracing = aiohttp.TraceConfig()
+        tracing.on_request_end.append(note)
+        return kopf.AiohttpSession(
+            server=info.server,
+            default_namespace=info.default_namespace,
+            expiration=info.expiration,
+            aiohttp_session=aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
+                headers=info.as_http_headers(),
+                proxy=info.proxy_url,
+                trust_env=info.trust_env,
+                trace_configs=[tracing],
+            ),
         )
 
 
-def kopf_settings(settings: OperatorSettings) -> kopf.OperatorSettings:
+def kopf_settings(kinds: Collection[Api], namespace: str | None) -> kopf.OperatorSettings:
     """kopf's settings. What is left at its default would put kopf's own names on people's resources.
 
     Own names in storage, no log lines as events, no peering of operators, bounded waits.
@@ -117,7 +132,12 @@ def kopf_settings(settings: OperatorSettings) -> kopf.OperatorSettings:
     configured.posting.level = logging.ERROR
     configured.networking.request_timeout = 30
     configured.networking.connect_timeout = 10
+    configured.watching.server_timeout = WATCH_SECONDS
+    configured.watching.inactivity_timeout = INACTIVE_SECONDS_MAX
+    for api in children_of(kinds):
+        configured.watching.label_selectors[(*group_and_version(api), api.plural)] = SELECTOR
     # A role for some namespaces may not look for others, nor for resource definitions as they come and go.
-    configured.scanning.disabled = bool(settings.namespaces)
-    configured.process.ultimate_exiting_timeout = 10
+    configured.scanning.disabled = namespace is not None
+    # It would kill the process, and the first process of a container cannot be killed from inside.
+    configured.process.ultimate_exiting_timeout = None
     return configured

@@ -42,7 +42,6 @@ from odradek_operator.gateways.kubernetes import (
 )
 from odradek_operator.gateways.secrets import Secrets, SecretTaken
 from odradek_operator.main.lease import OperatorLease
-from odradek_operator.main.process import KINDS, find_requests
 from odradek_operator.reconcilers.applying import OWNED
 from odradek_operator.reconcilers.cluster.reconciler import ClusterReconciler
 from odradek_operator.reconcilers.reconciler import Environment, add_finalizer, remove_finalizer
@@ -224,33 +223,6 @@ async def test_a_storage_class_can_be_corrected_until_claims_are_bound(server: A
 
 @pytest.mark.thorough
 @in_real_time
-async def test_objects_deleted_by_hand_return_with_the_charts_rights(server: ApiServer) -> None:
-    grant_rights(server)
-    async with gateway(server) as person, gateway(server, account=OPERATOR_ACCOUNT) as kubernetes:
-        key = Key("Cluster", "odradek", "watched")
-        await person.create(manifest(CLUSTERS, "watched", SPEC, namespace="odradek"))
-        await reconciler(kubernetes).reconcile(key)
-        names = ("watched-bootstrap", "watched-spark", "watched-broker", "watched-broker", "watched-broker")
-        labels = {MANAGED_BY_LABEL: MANAGED_BY}
-        async with asyncio.timeout(60):
-            for api, name in zip(KINDS, names, strict=True):
-                is_there = False
-                async for body in kubernetes.watch(api, "odradek", labels=labels):
-                    if metadata(body)["name"] != name:
-                        continue
-                    if is_there:
-                        break
-                    # What is there comes first, and then what happens to it.
-                    is_there = True
-                    assert await person.delete(api, "odradek", name)
-        await reconciler(kubernetes).reconcile(key)
-        for api, name in zip(KINDS, names, strict=True):
-            assert await person.get(api, "odradek", name) is not None, "it is back"
-        await person.delete(CLUSTERS, "odradek", "watched")
-
-
-@pytest.mark.thorough
-@in_real_time
 async def test_the_charts_rights_suffice_for_all_that_the_operator_does(server: ApiServer) -> None:
     grant_rights(server)
     server.kubectl("create", "--filename", "-", given=GROWING_CLASS)
@@ -273,7 +245,6 @@ async def test_the_charts_rights_suffice_for_all_that_the_operator_does(server: 
         await operator.reconcile(key)
         (grown,) = await person.list(VOLUME_CLAIMS, "odradek")
         assert grown["spec"]["resources"]["requests"]["storage"] == "20Gi"
-        assert await find_requests(kubernetes, ["odradek"]) == {key}
         fields = {"involvedObject.kind": "Cluster", "involvedObject.name": "events", "type": "Normal"}
         assert await kubernetes.list(EVENTS, "odradek", fields=fields)
         assert not await kubernetes.list(EVENTS, "odradek", fields=fields | {"type": "Warning"})

@@ -24,6 +24,7 @@ from odradek_operator.gateways.kubernetes import (
     CLUSTERS,
     CONFIG_MAPS,
     DEPLOYMENTS,
+    EVENTS,
     LEASES,
     MIRRORS,
     PODS,
@@ -32,11 +33,12 @@ from odradek_operator.gateways.kubernetes import (
     Api,
     Json,
 )
+from odradek_operator.handlers.events import CHILDREN
 from odradek_operator.main.cli import main
 from odradek_operator.main.lease import HOLDER_POD, LeaseLost, OperatorLease
-from odradek_operator.main.process import KINDS, Operator
+from odradek_operator.main.process import Operator
 from odradek_operator.main.strip_finalizers import strip
-from odradek_operator.main.watching import WatchesEnded
+from odradek_operator.main.watches import Watches, WatchesEnded
 from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER, Environment, Reconciler
 from odradek_operator.resources.cluster_status import ClusterStatus
 from odradek_operator.resources.conditions import ready_condition
@@ -113,8 +115,8 @@ class Running:
         await self.kubernetes.close()
 
 
-def resource(kind: str, name: str) -> Json:
-    return manifest(APIS[kind], name, {"zookeeper": {"connect": "zk:2181"}})
+def resource(kind: str, name: str, namespace: str = "default") -> Json:
+    return manifest(APIS[kind], name, {"zookeeper": {"connect": "zk:2181"}}, namespace=namespace)
 
 
 def scenario(play: Callable[[ApiServer], Awaitable[None]]) -> None:
@@ -133,7 +135,7 @@ async def test_events_wake_reconcilers_and_nothing_is_left_on_resources(server: 
     server.objects.create(resource("Cluster", "new"))
     await running.woken_for(Key("Cluster", "default", "new"))
     # What belongs to a Cluster wakes it too.
-    labels = {"odradek.io/cluster": "new"}
+    labels = {"odradek.io/cluster": "new", "app.kubernetes.io/managed-by": "odradek-operator"}
     server.objects.create(manifest(STATEFUL_SETS, "s", {}, labels=labels))
     await running.woken_for(Key("Cluster", "default", "new"))
     await running.end()
@@ -168,16 +170,14 @@ async def test_a_request_on_a_pod_wakes_its_cluster(server: ApiServer) -> None:
         "app.kubernetes.io/managed-by": "odradek-operator",
     }
     # Without the Cluster itself, so that nothing else wakes it.
-    running = Running(server, replace(SETTINGS, looks_seconds=0.05))
-    for pod in ("new-broker-0", "new-broker-1"):
-        server.objects.create(manifest(PODS, pod, labels=labels))
-    seen = server.requests.count(("GET", PODS.path("default")))
-    await eventually(
-        "pods are listed three times more",
-        lambda: server.requests.count(("GET", PODS.path("default"))),
-        lambda count: count >= seen + 3,
-    )
-    assert running.seen.empty(), "nobody has asked for anything"
+    running = Running(server)
+    await eventually("pods are watched", lambda: server.watched, lambda seen: PODS.plural in seen)
+    for pod in ("new-broker-0", "new-broker-1", "last-broker-0"):
+        asks = {"odradek.io/replace": "true"} if pod == "last-broker-0" else {}
+        of = {**labels, "odradek.io/cluster": pod.partition("-")[0]}
+        server.objects.create(manifest(PODS, pod, labels=of, annotations=asks))
+    await running.woken_for(Key("Cluster", "default", "last"))
+    assert running.seen.empty(), "nobody has asked for anything of the other Cluster"
     asked = {"metadata": {"annotations": {"odradek.io/replace": "true"}}}
     server.objects.merge(PODS, "default", "new-broker-1", asked)
     await running.woken_for(Key("Cluster", "default", "new"))
@@ -185,24 +185,42 @@ async def test_a_request_on_a_pod_wakes_its_cluster(server: ApiServer) -> None:
 
 
 @told_by(scenario)
-async def test_a_namespace_that_refuses_the_operator_keeps_no_other_waiting(server: ApiServer) -> None:
-    """As one that is deleted: its end takes the operator's Role with it."""
-    for api in (PODS, TOPICS, CLUSTERS, MIRRORS):
-        server.refusals["GET", api.path("ending")] = 403
-    labels = {"odradek.io/cluster": "new", "app.kubernetes.io/managed-by": "odradek-operator"}
-    asked = {"odradek.io/replace": "true"}
-    server.objects.create(resource("Topic", "a"))
-    server.objects.create(manifest(PODS, "new-broker-1", labels=labels, annotations=asked))
-    settings = replace(SETTINGS, namespaces=("ending", "default"), looks_seconds=0.05)
-    running = Running(server, settings)
-    await running.woken_for(Key("Topic", "default", "a"))
-    await running.woken_for(Key("Cluster", "default", "new"))
+async def test_a_namespace_that_refuses_is_left_out_and_taken_back(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one whose Role is gone; a deleted namespace takes the Role with it."""
+    monkeypatch.setattr("odradek_operator.main.watching.WATCH_SECONDS", 1)
+    monkeypatch.setattr("odradek_operator.main.watches.PAUSE_SECONDS_MAX", 1.0)
+    running = Running(server, replace(SETTINGS, namespaces=("ending", "default")))
+    for namespace in ("ending", "default"):
+        server.objects.create(resource("Topic", "a", namespace))
+        await running.woken_for(Key("Topic", namespace, "a"))
+    await eventually("it is ready", lambda: running.ask("/readyz"), lambda seen: seen[0] == 200)
+    refused = [("GET", api.path("ending")) for api in (*CHILDREN, TOPICS, CLUSTERS, MIRRORS)]
+    server.refusals |= dict.fromkeys(refused, 403)
+    told = 'odradek_operator_namespace_left_out{namespace="ending"} 1.0'
+    await eventually("the metrics name it", lambda: running.ask("/metrics"), lambda answer: told in answer[1])
+    assert (await running.ask("/readyz"))[0] == 200
+    events = await eventually(
+        "an event names it",
+        lambda: server.objects.list(EVENTS, "system"),
+        lambda found: any("the namespace ending is left out" in event["message"] for event in found),
+    )
+    assert {event["involvedObject"]["kind"] for event in events} == {"Lease"}
+    server.objects.create(resource("Topic", "b"))
+    await running.woken_for(Key("Topic", "default", "b"))
     await running.operator.resync(TOPICS)
-    await running.woken_for(Key("Topic", "default", "a"))
+    await running.woken_for(Key("Topic", "default", "b"))
+    server.objects.create(resource("Topic", "b", "ending"))
+    server.refusals.clear()
+    await running.woken_for(Key("Topic", "ending", "b"))
+    await eventually(
+        "it is taken back", lambda: running.ask("/metrics"), lambda answer: told not in answer[1]
+    )
     await running.end()
 
 
-@pytest.mark.parametrize("api", KINDS, ids=lambda api: api.plural)
+@pytest.mark.parametrize("api", [api for api in CHILDREN if api != PODS], ids=lambda api: api.plural)
 @told_by(scenario)
 async def test_a_deleted_object_wakes_the_cluster_that_owns_it(server: ApiServer, api: Api) -> None:
     key = Key("Cluster", "default", "new")
@@ -238,25 +256,43 @@ async def test_probes_and_measures(server: ApiServer) -> None:
 
 
 @told_by(scenario)
-async def test_a_dead_watch_is_noticed_by_the_resync(
+async def test_a_dead_watch_is_noticed_and_begun_again(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("odradek_operator.foundation.watches.BEHIND_SECONDS_MAX", 0.2)
-    server.objects.create(resource("Topic", "a"))
-    running = Running(server)
-    await running.woken_for(Key("Topic", "default", "a"))
-    await running.operator.resync(TOPICS)
-    assert (await running.ask("/healthz"))[0] == 200
-    # The list that kopf begins a watch with would bring it too.
-    await eventually("Topics are watched", lambda: server.watched, lambda seen: TOPICS.plural in seen)
+    # Its requests are longer than it may be silent.
+    monkeypatch.setattr("odradek_operator.main.watches.SILENT_SECONDS_MAX", 1.0)
+    monkeypatch.setattr("odradek_operator.main.watches.PAUSE_SECONDS_MAX", 0.5)
+    monkeypatch.setattr(Watches, "_end_when_deaf", lambda self: asyncio.Event().wait())
     server.silent = True
-    server.objects.create(resource("Topic", "b"))
-    await running.operator.resync(TOPICS)
-    # The list has shown it: it is worked on, whatever the watch does.
-    await running.woken_for(Key("Topic", "default", "b"))
-    await eventually("the operator is not well", lambda: running.ask("/healthz"), lambda seen: seen[0] != 200)
-    assert "Topic" in (await running.ask("/healthz"))[1]
+    running = Running(server)
+    await eventually("Topics are watched", lambda: server.watched, lambda seen: TOPICS.plural in seen)
+    server.objects.create(resource("Topic", "a"))
+    # The watch does not bring it; the next one begins with a list.
+    await eventually(
+        "it is not ready", lambda: running.ask("/readyz"), lambda seen: "had no answer" in seen[1]
+    )
+    await running.woken_for(Key("Topic", "default", "a"))
     await running.end()
+
+
+@told_by(scenario)
+async def test_a_second_replica_takes_over_from_one_that_hears_nothing(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odradek_operator.main.watches.SILENT_SECONDS_MAX", 2.0)
+    running = Running(server, replace(SETTINGS, identity="deaf"))
+    server.objects.create(resource("Topic", "a"))
+    await running.woken_for(Key("Topic", "default", "a"))
+    # Answered once, and never again.
+    async with asyncio.timeout(SECONDS_MAX):
+        with pytest.raises(WatchesEnded):
+            await running.task
+    await running.kubernetes.close()
+    lease = server.objects.get(LEASES, "system", "odradek-operator")
+    assert lease is not None and not lease["spec"]["holderIdentity"]
+    second = Running(server, replace(SETTINGS, identity="two"))
+    await second.woken_for(Key("Topic", "default", "a"))
+    await second.end()
 
 
 @told_by(scenario)
@@ -323,13 +359,17 @@ async def test_a_holder_without_a_pod_is_followed_before_its_lease_ends(server: 
 
 
 @told_by(scenario)
-async def test_watches_that_end_by_themselves_end_the_process(
+async def test_kopf_that_ends_by_itself_for_long_ends_the_process(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kopf, "run", lambda **_: None)
+    async def end(**_: object) -> None:
+        pass
+
+    monkeypatch.setattr(kopf, "operator", end)
+    monkeypatch.setattr("odradek_operator.main.watches.SILENT_SECONDS_MAX", 0.5)
     running = Running(server, SETTINGS)
     async with asyncio.timeout(SECONDS_MAX):
-        with pytest.raises(WatchesEnded):
+        with pytest.raises(WatchesEnded, match="ended by themselves"):
             await running.task
     await running.kubernetes.close()
 

@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from aiohttp import web
@@ -155,8 +156,8 @@ class ApiServer:
         end: Callable[[], None] = self.objects.watch(changes.put_nowait)
         self.watched.add(api.plural)
         try:
-            ending = asyncio.ensure_future(self._ending.wait())
-            while not self._ending.is_set():
+            ending = asyncio.ensure_future(self._end_of(request))
+            while not ending.done():
                 coming = asyncio.ensure_future(changes.get())
                 await asyncio.wait({coming, ending}, return_when=asyncio.FIRST_COMPLETED)
                 if not coming.done():
@@ -173,6 +174,12 @@ class ApiServer:
         finally:
             end()
         return answer
+
+    async def _end_of(self, watch: web.Request) -> None:
+        seconds = watch.query.get("timeoutSeconds")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(float(seconds) if seconds else None):
+                await self._ending.wait()
 
     async def _one(
         self, request: web.Request, api: Api, namespace: str | None, name: str, subresource: list[str]
