@@ -16,13 +16,13 @@ from typing import Protocol
 from odradek.foundation.errors import OdradekError, SettingError
 from odradek.foundation.scheduling import SHORT_NANOSECONDS, ask_for_slices
 from odradek.foundation.settings.broker_settings import Settings
+from odradek.server.garbage import searches_at_quiet_moments
 from odradek.server.start import (
     EXIT_CLEAN,
     EXIT_FAILED,
     EXIT_SETTINGS,
     error_text,
     follow_signals,
-    freeze_startup_objects,
     run_loop,
 )
 
@@ -31,13 +31,18 @@ logger = logging.getLogger(__name__)
 Address = tuple[str, int]
 
 
-class _Process(Protocol):
+class _Server(Protocol):
     async def start(self) -> None: ...
 
     async def stop(self) -> None: ...
 
 
-class _Http(_Process, Protocol):
+class _Process(_Server, Protocol):
+    @property
+    def is_at_long_work(self) -> bool: ...
+
+
+class _Http(_Server, Protocol):
     @property
     def url(self) -> str: ...
 
@@ -142,9 +147,9 @@ async def _serve(
     if is_started:
         line = ready() if http is None else f"{ready()} admin={http.url}"
         print(line, flush=True)
-        freeze_startup_objects()
         ask_for_slices(SHORT_NANOSECONDS)
-        await ending.event.wait()
+        async with searches_at_quiet_moments(lambda: process.is_at_long_work):
+            await ending.event.wait()
     if http is not None:
         await http.stop()
     if is_started:

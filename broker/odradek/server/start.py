@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from odradek.foundation.errors import OdradekError, SettingError
 from odradek.foundation.event_loop import new_event_loop
 from odradek.foundation.settings.broker_settings import Settings
+from odradek.server.garbage import searches_at_quiet_moments
 
 if TYPE_CHECKING:
     from odradek.broker.process.broker_process import BrokerProcess
@@ -72,8 +73,9 @@ async def _serve(
     from odradek.broker.process.broker_process import BrokerProcess
     from odradek.broker.process.local_control import LocalControl
 
-    # What is loaded by now stays; collections begin here where the start has disabled them (`__main__`).
-    freeze_startup_objects()
+    # What is loaded by now stays until the end, and no search for garbage needs to visit it. Searches begin here where
+    # the start has disabled them (`__main__`).
+    gc.freeze()
     gc.enable()
     stopping = asyncio.Event()
     follow_signals(stopping)
@@ -100,20 +102,12 @@ async def _serve(
     print(_ready_line(broker, admin_server), flush=True)
     if on_ready is not None:
         on_ready(broker)
-    freeze_startup_objects()
-    await stopping.wait()
+    async with searches_at_quiet_moments(lambda: broker.is_at_long_work):
+        await stopping.wait()
     if admin_server is not None:
         await admin_server.stop()
     await broker.stop()
     return EXIT_CLEAN
-
-
-def freeze_startup_objects() -> None:
-    """Exclude what the start has created from garbage collection: modules, tables and logs stay until the end.
-
-    Each full collection would delay requests, by about 10 ms for 100,000 objects.
-    """
-    gc.freeze()
 
 
 def error_text(error: Exception) -> str:

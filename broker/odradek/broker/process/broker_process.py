@@ -62,6 +62,7 @@ from odradek.foundation.limits import (
     FLUSH_THREADS_MAX,
     LISTEN_BACKLOG_DEFAULT,
 )
+from odradek.foundation.loop_turns import is_next_turn_awaited
 from odradek.foundation.settings.broker_settings import Settings
 from odradek.foundation.turn_limits import LONG_WORK_THREADS_MAX
 from odradek.metadata.image.changes import config_changes, topic_changes
@@ -164,6 +165,11 @@ class BrokerProcess(Generic[ControlT]):
     def is_controller(self) -> bool:
         """Whether this process decides for the cluster."""
         return self._control.active_controller is not None
+
+    @property
+    def is_at_long_work(self) -> bool:
+        """Whether the thread works for a large request, or one waits for its turn of the loop."""
+        return self.long_work.waiting > 0 or is_next_turn_awaited()
 
     def not_ready(self) -> str | None:
         """Why clients should not connect now; None when they may."""
