@@ -72,7 +72,7 @@ def test_a_directory_has_one_cluster_and_its_zookeeper_holds_it_on(
         refusal = capsys.readouterr().err
         assert f"(process {server.pid}): end it" in refusal
         server.kill()
-        await server.ended()
+        await server.wait_for_end()
         os.close(ClusterLock(tmp_path).descriptor)
 
     asyncio.run(story())

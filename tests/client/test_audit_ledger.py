@@ -61,7 +61,7 @@ def test_reports_add_up_or_a_gap_shows(steps: list[tuple[str, list[int]]], windo
             due = ledger.due()
             if kind == "publish":
                 published |= {(window, part): counts for window, part, counts in due}
-                ledger.published(due)
+                ledger.mark_published(due)
     published |= {(window, part): counts for window, part, counts in ledger.due()}
     seen = read(published)
     assert ledger.count == sum(one.count for one in good.values())

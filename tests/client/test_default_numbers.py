@@ -34,7 +34,7 @@ def seen(*ids: int, controller: int = NO_LEADER) -> ClusterInfo:
 def test_it_is_the_controller_or_a_broker_that_has_registered() -> None:
     async def asked(*pictures: ClusterInfo) -> int:
         client = Registering(*pictures)
-        return await client.with_retries(TopicAdmin(client)._known_broker)
+        return await client.with_retries(TopicAdmin(client)._choose_broker)
 
     assert run(asked(seen(3, 4, controller=4))) == 4
     assert run(asked(seen(3, 4))) == 3
@@ -44,7 +44,7 @@ def test_it_is_the_controller_or_a_broker_that_has_registered() -> None:
 def test_without_brokers_it_says_so() -> None:
     async def asked() -> int:
         client = Registering(seen())
-        return await client.with_retries(TopicAdmin(client)._known_broker)
+        return await client.with_retries(TopicAdmin(client)._choose_broker)
 
     with pytest.raises(LeaderNotAvailable, match="no broker of the cluster is registered at the moment"):
         run(asked())

@@ -39,31 +39,33 @@ def leader_of(cluster: ClusterInfo) -> tuple[int, int]:
 
 def test_an_older_picture_does_not_bring_back_an_older_leader() -> None:
     newest = NewestLeaders()
-    assert leader_of(newest.merged(picture(1, 5))) == (1, 5)
-    assert leader_of(newest.merged(picture(2, 6))) == (2, 6)
-    assert leader_of(newest.merged(picture(1, 5))) == (2, 6)
+    assert leader_of(newest.merge_leaders(picture(1, 5))) == (1, 5)
+    assert leader_of(newest.merge_leaders(picture(2, 6))) == (2, 6)
+    assert leader_of(newest.merge_leaders(picture(1, 5))) == (2, 6)
     broken = picture(1, 5)
     topics = {"t": replace(broken.topics["t"], partitions=(), error_code=3)}
-    newest.merged(replace(broken, topics=topics))
-    assert leader_of(newest.merged(picture(1, 5))) == (2, 6), "nor after a broker that did not know the topic"
-    assert leader_of(newest.merged(picture(NO_LEADER, 6))) == (NO_LEADER, 6)
-    assert leader_of(newest.merged(picture(1, 0, topic_id=2))) == (1, 0), "a topic made anew"
-    newest.merged(ClusterInfo("c", 1))
-    assert leader_of(newest.merged(picture(1, 0))) == (1, 0)
+    newest.merge_leaders(replace(broken, topics=topics))
+    assert leader_of(newest.merge_leaders(picture(1, 5))) == (2, 6), (
+        "nor after a broker that did not know the topic"
+    )
+    assert leader_of(newest.merge_leaders(picture(NO_LEADER, 6))) == (NO_LEADER, 6)
+    assert leader_of(newest.merge_leaders(picture(1, 0, topic_id=2))) == (1, 0), "a topic made anew"
+    newest.merge_leaders(ClusterInfo("c", 1))
+    assert leader_of(newest.merge_leaders(picture(1, 0))) == (1, 0)
 
 
 def test_an_epoch_that_was_read_makes_older_leaders_unknown_for_a_while() -> None:
     newest = NewestLeaders()
     assert not newest.note(KEY, 6), "nothing is known of the topic"
-    newest.merged(picture(1, 5))
+    newest.merge_leaders(picture(1, 5))
     assert not newest.note(KEY, 5)
     assert newest.note(KEY, 6)
-    assert leader_of(newest.merged(picture(1, 5))) == (NO_LEADER, 6)
-    assert leader_of(newest.merged(picture(2, 6))) == (2, 6)
+    assert leader_of(newest.merge_leaders(picture(1, 5))) == (NO_LEADER, 6)
+    assert leader_of(newest.merge_leaders(picture(2, 6))) == (2, 6)
     assert newest.note(KEY, 9)
     for _ in range(PICTURES_WITHOUT_EPOCH_MAX - 1):
-        assert leader_of(newest.merged(picture(2, 7))) == (NO_LEADER, 9)
-    assert leader_of(newest.merged(picture(2, 7))) == (2, 7)
+        assert leader_of(newest.merge_leaders(picture(2, 7))) == (NO_LEADER, 9)
+    assert leader_of(newest.merge_leaders(picture(2, 7))) == (2, 7)
     assert not newest.note(KEY, 9), "it is not waited for again"
 
 

@@ -24,7 +24,7 @@ def test_an_outage_is_logged_at_its_beginning_and_end_and_rarely_between(
 ) -> None:
     outage = Outage()
     for tenths in range(36_000):
-        outage.failed([A, B], AWAY, now=tenths / 10)
+        outage.note_failure([A, B], AWAY, now=tenths / 10)
     assert caplog.messages[:4] == [
         "nothing listens; trying again until it answers",
         "still trying after 10 s: nothing listens",
@@ -33,28 +33,28 @@ def test_an_outage_is_logged_at_its_beginning_and_end_and_rarely_between(
     ]
     assert len(caplog.messages) == 62, "in an hour"
     caplog.clear()
-    outage.answered(A, now=3_600)
+    outage.note_answer(A, now=3_600)
     assert caplog.messages == []
-    outage.answered(B, now=3_601)
-    outage.answered(B, now=3_602)
+    outage.note_answer(B, now=3_601)
+    outage.note_answer(B, now=3_602)
     assert caplog.messages == ["the broker answers again, after 3601.0 s"]
 
 
 def test_partitions_that_are_read_no_longer_are_no_outage(caplog: pytest.LogCaptureFixture) -> None:
     outage = Outage()
-    outage.failed([A, B], AWAY, now=0)
-    outage.answered(A, now=1)
+    outage.note_failure([A, B], AWAY, now=0)
+    outage.note_answer(A, now=1)
     outage.keep([A], now=2)
     assert caplog.messages[1:] == ["the broker answers again, after 2.0 s"]
 
 
 def test_a_coordinator_is_away_whatever_partitions_are_read(caplog: pytest.LogCaptureFixture) -> None:
     outage = Outage()
-    outage.failed([COORDINATOR], AWAY, now=0)
-    outage.failed([A], AWAY, now=0.5)
+    outage.note_failure([COORDINATOR], AWAY, now=0)
+    outage.note_failure([A], AWAY, now=0.5)
     outage.keep([], now=1)
     assert len(caplog.messages) == 1
-    outage.answered(COORDINATOR, now=2)
+    outage.note_answer(COORDINATOR, now=2)
     assert caplog.messages[1:] == ["the broker answers again, after 2.0 s"]
 
 

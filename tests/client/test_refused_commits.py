@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from odradek.client.admin.disks import refused_commits
+from odradek.client.admin.disks import find_refused_commits
 from odradek.client.admin.results import GroupDescription
 from odradek.client.client import Client
 from odradek.client.metadata import ClusterInfo, TopicInfo
@@ -35,4 +35,4 @@ class _Cluster:
 def test_no_group_is_named_where_the_offsets_topic_is_hidden(error_code: int | None) -> None:
     group = GroupDescription("g", "Stable", "classic", "consumer", "range", coordinator=1, members=())
     client = cast(Client, _Cluster(error_code))
-    assert asyncio.run(refused_commits(client, [group])) == {}
+    assert asyncio.run(find_refused_commits(client, [group])) == {}

@@ -112,8 +112,8 @@ def test_all_mistakes_come_in_one_error() -> None:
 def test_a_secret_is_never_shown() -> None:
     settings = Settings({"num.partitions": "3", "my.plugin.token": "hunter2"})
     assert "hunter2" not in repr(settings)
-    assert settings.shown("num.partitions") == "3"
-    assert settings.shown("my.plugin.token") == "[hidden]"
+    assert settings.show_value("num.partitions") == "3"
+    assert settings.show_value("my.plugin.token") == "[hidden]"
     with pytest.raises(SettingError) as refusal:
         Settings(
             {"ssl.key.password": "hunter2", "sasl.my.secret": "hunter2", "listener.name.x.ssl.y": "hunter2"}

@@ -51,4 +51,4 @@ def test_secrets_are_not_shown() -> None:
         {"zookeeper.digest.user": "u", "zookeeper.digest.password": "hunter2", "zookeeper.plugin": "hunter2"}
     )
     assert "hunter2" not in repr(settings)
-    assert settings.shown("zookeeper.digest.user") == "u"
+    assert settings.show_value("zookeeper.digest.user") == "u"

@@ -29,8 +29,8 @@ def _list_for_a_set(patch: Patch) -> None:
         allowed, others = rules_partitioned(elements, is_allowed)
         return allowed, [one for one in others if others.count(one)]
 
-    rules_partitioned = rules.partitioned
-    patch.setattr(groups, "partitioned", slow)
+    rules_partitioned = rules.partition_elements
+    patch.setattr(groups, "partition_elements", slow)
     _one_turn(patch)
 
 
@@ -99,7 +99,7 @@ def _build_text_from_the_front(patch: Patch) -> None:
     """A text of all names is made again for each."""
     from odradek.broker.requests import describe_groups
 
-    coordinated = describe_groups._coordinated
+    coordinated = describe_groups._describe_group
 
     def slow(group_id: str, context: Any) -> Any:
         texts = context.connection.state.setdefault("texts", [""])
@@ -107,7 +107,7 @@ def _build_text_from_the_front(patch: Patch) -> None:
         len(texts[0].split(","))
         return coordinated(group_id, context)
 
-    patch.setattr(describe_groups, "_coordinated", slow)
+    patch.setattr(describe_groups, "_describe_group", slow)
 
 
 def _write_each_by_itself(patch: Patch) -> None:

@@ -80,7 +80,7 @@ class FlowByHand:
                 await TopicAdmin(self.target).create(self.target_of(topic).topic, partitions=1)
             position = self.positions.setdefault(topic, 0)
             starts[TopicPartition(topic, 0)] = PartitionStart(self.target_of(topic), position, position == 0)
-        self.translation.assigned(list(starts))
+        self.translation.set_assignment(list(starts))
         await self.translation.begin(starts)
 
     async def copy(self, topic: str, *, until: int) -> None:
@@ -116,8 +116,8 @@ class FlowByHand:
                         None,
                     )
                     self.positions[topic] = block.end_offset
-                    self.counters.passed([passed])
-                    self.translation.passed([passed])
+                    self.counters.note_passed([passed])
+                    self.translation.note_passed([passed])
 
     async def close(self) -> None:
         await self._producer.close()

@@ -16,9 +16,9 @@ from odradek.mirror.batch_passing import (
     ProducerStamp,
     ReadyBatch,
     TargetRules,
-    patched_crc,
+    patch_crc,
     ready_batches,
-    stamped,
+    stamp_batch,
 )
 from odradek.wire.records.batch import (
     DELETE_HORIZON_FLAG,
@@ -51,7 +51,7 @@ def passed(ready: Sequence[ReadyBatch], stamp: ProducerStamp = STAMP) -> list[Re
     """What the target's readers see, after all checks that it makes."""
     seen: list[Record] = []
     for one in ready:
-        data = stamped(one.data, stamp)
+        data = stamp_batch(one.data, stamp)
         view = BatchView(data)
         view.verify()
         validate_header(view.header)
@@ -74,7 +74,7 @@ def test_a_batch_passes_with_its_records_untouched(compression: Compression, is_
     assert ready.is_contiguous
     seen = passed([ready], STAMP._replace(is_transactional=is_transactional))
     assert content(seen) == content(list(records(BatchView(data))))
-    assert stamped(data, STAMP)[61:] == data[61:]
+    assert stamp_batch(data, STAMP)[61:] == data[61:]
 
 
 def test_the_patched_crc_is_that_of_the_new_bytes() -> None:
@@ -85,7 +85,7 @@ def test_the_patched_crc_is_that_of_the_new_bytes() -> None:
         new = chance.randbytes(20)
         old, crc = bytes(whole[start : start + 20]), crc32c(whole)
         whole[start : start + 20] = new
-        assert patched_crc(crc, old=old, new=new, bytes_after=len(whole) - start - 20) == crc32c(whole)
+        assert patch_crc(crc, old=old, new=new, bytes_after=len(whole) - start - 20) == crc32c(whole)
 
 
 def test_damage_is_not_blessed() -> None:
@@ -93,7 +93,7 @@ def test_damage_is_not_blessed() -> None:
     data[80] ^= 1
     [ready] = ready_batches(memoryview(data), position=100, rules=ANY)
     with pytest.raises(CorruptRecord, match="checksum"):
-        BatchView(stamped(ready.data, STAMP)).verify()
+        BatchView(stamp_batch(ready.data, STAMP)).verify()
 
 
 def test_damage_in_an_opened_batch_is_found() -> None:
@@ -192,8 +192,10 @@ def _computed_anew(crc: int, *, old: bytes, new: bytes, bytes_after: int) -> int
 
 
 BUGS: dict[str, Callable[[pytest.MonkeyPatch], object]] = {
-    "the crc stays as it was": lambda patch: patch.setattr(batch_passing, "patched_crc", _computed_anew),
-    "the shift is forgotten": lambda patch: patch.setattr(batch_passing, "_shifted", lambda state, _: state),
+    "the crc stays as it was": lambda patch: patch.setattr(batch_passing, "patch_crc", _computed_anew),
+    "the shift is forgotten": lambda patch: patch.setattr(
+        batch_passing, "_shift_crc", lambda state, _: state
+    ),
     "gaps pass": lambda patch: patch.setattr(
         batch_passing, "reason_to_open", lambda header, *, position, rules: None
     ),

@@ -6,7 +6,7 @@ import pytest
 
 from odradek.client.admin.results import CommittedOffset
 from odradek.foundation.ids import TopicPartition
-from odradek.mirror.checkpoints import next_checkpoint, translated_offsets
+from odradek.mirror.checkpoints import next_checkpoint, translate_offsets
 from odradek.mirror.formats import Checkpoint
 from odradek.mirror.translation import offsets_to_write
 
@@ -42,7 +42,7 @@ def test_a_group_that_goes_on_never_goes_back(
 
 def test_without_a_mapping_there_is_no_checkpoint() -> None:
     """The literal offset was written then (KAFKA-12635, KAFKA-13452)."""
-    found = translated_offsets(
+    found = translate_offsets(
         "g", {SOURCE: committed(5)}, translate=lambda *_: None, targets={SOURCE: TARGET}
     )
     assert found == {}
@@ -50,7 +50,7 @@ def test_without_a_mapping_there_is_no_checkpoint() -> None:
 
 def test_partitions_of_other_workers_are_left_to_them() -> None:
     offsets = {SOURCE: committed(5, "m"), TopicPartition("orders", 1): committed(6)}
-    found = translated_offsets(
+    found = translate_offsets(
         "g", offsets, translate=lambda _, offset: offset + 100, targets={SOURCE: TARGET}
     )
     assert found == {TARGET: at(5, 105, "m")}

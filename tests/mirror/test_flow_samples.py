@@ -44,8 +44,8 @@ def values(counters: FlowCounters) -> dict[str, dict[tuple[str, ...], float]]:
 
 def test_batches_are_counted_by_partition_and_reason() -> None:
     counters = FlowCounters("s", wall_ms=Wall())
-    counters.assigned([A0, A1])
-    counters.passed([batch(A0, 0, 5), batch(A0, 5, 3, opened="gaps"), batch(A1, 0, 1)])
+    counters.set_assignment([A0, A1])
+    counters.note_passed([batch(A0, 0, 5), batch(A0, 5, 3, opened="gaps"), batch(A1, 0, 1)])
     counters.transactions[COMMITTED] += 1
     found = values(counters)
     assert found["records_total"] == {("s", "a", "0"): 8, ("s", "a", "1"): 1}
@@ -60,7 +60,7 @@ def test_batches_are_counted_by_partition_and_reason() -> None:
 def test_lag_is_measured_from_the_moment_when_records_began_to_wait() -> None:
     wall = Wall()
     counters = FlowCounters("s", wall_ms=wall)
-    counters.assigned([A0])
+    counters.set_assignment([A0])
     counters.at(A0, position=10, end_offset=10)
     wall.ms += 60_000
     found = values(counters)
@@ -71,18 +71,18 @@ def test_lag_is_measured_from_the_moment_when_records_began_to_wait() -> None:
     wall.ms += 5_000
     assert values(counters)["lag_seconds"] == {("s", "a", "0"): 10}
     # The records that were seen first are there; those of later wait from now on.
-    counters.passed([batch(A0, 10, 10, timestamp_ms=0)])
+    counters.note_passed([batch(A0, 10, 10, timestamp_ms=0)])
     wall.ms += 1_000
     found = values(counters)
     assert found["lag_records"] == {("s", "a", "0"): 10} and found["lag_seconds"] == {("s", "a", "0"): 1}
-    counters.passed([batch(A0, 20, 10)])
+    counters.note_passed([batch(A0, 20, 10)])
     assert values(counters)["lag_seconds"] == {("s", "a", "0"): 0}
 
 
 def test_lag_that_is_not_known_has_no_sample() -> None:
     wall = Wall()
     counters = FlowCounters("s", wall_ms=wall)
-    counters.assigned([A0])
+    counters.set_assignment([A0])
     counters.at(A0, position=10)
     found = values(counters)
     assert "lag_records" not in found and "lag_seconds" not in found
@@ -99,11 +99,11 @@ def test_lag_that_is_not_known_has_no_sample() -> None:
     found = values(counters)
     assert "lag_records" not in found and found["lag_seconds"] == {("s", "a", "0"): 3}
     counters.at(A0, end_offset=12)
-    counters.unassigned()
+    counters.clear_assignment()
     found = values(counters)
     assert "lag_records" not in found and "lag_seconds" not in found
     # Another worker moved it since.
-    counters.assigned([A0])
+    counters.set_assignment([A0])
     counters.at(A0, position=12)
     counters.at(A0, end_offset=12)
     found = values(counters)
@@ -112,32 +112,32 @@ def test_lag_that_is_not_known_has_no_sample() -> None:
 
 def test_a_partition_that_stopped_at_another_log_has_no_lag() -> None:
     counters = FlowCounters("s", wall_ms=Wall())
-    counters.assigned([A0, A1, B0])
+    counters.set_assignment([A0, A1, B0])
     for partition in (A0, A1, B0):
         counters.at(partition, position=10, end_offset=30)
-    counters.failed("truncated", "lost", partition=A0, is_stopped=True)
-    counters.failed("damaged", "bad", partition=A1, is_stopped=True)
-    counters.failed("offset-out-of-range", "lost", partition=B0, is_stopped=True)
+    counters.note_failure("truncated", "lost", partition=A0, is_stopped=True)
+    counters.note_failure("damaged", "bad", partition=A1, is_stopped=True)
+    counters.note_failure("offset-out-of-range", "lost", partition=B0, is_stopped=True)
     counters.at(B0, end_offset=5)
     assert values(counters)["lag_records"] == {("s", "a", "1"): 20}
 
 
 def test_counters_do_not_fall_when_a_partition_goes_and_comes_back() -> None:
     counters = FlowCounters("s", wall_ms=Wall())
-    counters.assigned([A0, A1])
-    counters.passed([batch(A1, 0, 4)])
-    counters.assigned([A0])
-    counters.passed([batch(A1, 4, 4)])  # of a worker that has it no more: not counted
+    counters.set_assignment([A0, A1])
+    counters.note_passed([batch(A1, 0, 4)])
+    counters.set_assignment([A0])
+    counters.note_passed([batch(A1, 4, 4)])  # of a worker that has it no more: not counted
     assert ("s", "a", "1") not in values(counters)["records_total"]
-    counters.assigned([A0, A1])
+    counters.set_assignment([A0, A1])
     assert values(counters)["records_total"][("s", "a", "1")] == 4
 
 
 def test_a_stopped_partition_is_shown_with_what_to_do() -> None:
     counters = FlowCounters("s", wall_ms=Wall())
-    counters.assigned([A0, B0])
-    counters.failed("truncated", "a-0 lost records 5 to 9; do this", partition=A0, is_stopped=True)
-    counters.failed("unreachable", "cluster s cannot be reached; start it")
+    counters.set_assignment([A0, B0])
+    counters.note_failure("truncated", "a-0 lost records 5 to 9; do this", partition=A0, is_stopped=True)
+    counters.note_failure("unreachable", "cluster s cannot be reached; start it")
     found = values(counters)
     assert found["partition_stopped"] == {("s", "a", "0"): 1, ("s", "b", "0"): 0}
     assert found["errors_total"] == {("s", "a", "0", "truncated"): 1, ("s", "", "", "unreachable"): 1}
@@ -154,5 +154,5 @@ def test_a_stopped_partition_is_shown_with_what_to_do() -> None:
         "kind": "unreachable",
         "text": "cluster s cannot be reached; start it",
     }
-    counters.assigned([A0])
+    counters.set_assignment([A0])
     assert values(counters)["partition_stopped"][("s", "a", "0")] == 0

@@ -43,7 +43,7 @@ def record(key: bytes | None, value: bytes | None, *, at_ms: int = 0) -> Consume
 def found(*records: ConsumerRecord) -> dict[TopicPartition, Position | Mismatch]:
     stored = StoredPositions("a", {ZERO, ONE, TWO})
     stored.add(records)
-    return stored.found()
+    return stored.list_found()
 
 
 def test_a_mirror_begins_behind_the_last_record_that_was_copied() -> None:

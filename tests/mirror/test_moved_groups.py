@@ -195,7 +195,7 @@ async def test_a_worker_that_keeps_a_partition_keeps_what_it_knows(
         # Sent back, the mirror knows nothing of the first copy any more.
         flow.positions[unique] = 500
         await flow.begin([unique])
-        assert flow.translation.index.translated(TopicPartition(unique, 0), 222) is None
+        assert flow.translation.index.translate_offset(TopicPartition(unique, 0), 222) is None
 
 
 @in_real_time

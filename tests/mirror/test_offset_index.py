@@ -29,7 +29,7 @@ def test_no_translation_is_ahead_of_the_group_and_none_goes_back(
     index = filled(what.runs, runs_max=runs_max, first=beginning(start, 7))
     before = 0
     for offset in range(what.source_end + 5):
-        translated = index.translated(offset)
+        translated = index.translate_offset(offset)
         assert translated is not None
         assert translated <= what.exact(offset)
         assert translated >= before
@@ -44,7 +44,7 @@ def test_a_full_index_is_behind_by_one_batch_at_most(batches: list[Batch]) -> No
     index = filled(what.runs)
     for run in what.runs:
         for offset in range(run.source_first_offset, run.source_end_offset):
-            translated = index.translated(offset)
+            translated = index.translate_offset(offset)
             assert translated is not None and run.target_first_offset <= translated
             assert what.exact(offset) - translated <= run.gaps + 1  # the next record may follow a marker
 
@@ -54,7 +54,7 @@ def test_where_no_record_is_missing_a_translation_is_exact(batches: list[Batch])
     what = passed(batches, source=40)
     index = filled(what.runs)
     for offset, target in what.target_of.items():
-        assert index.translated(offset) == target
+        assert index.translate_offset(offset) == target
 
 
 @given(DENSE, st.integers(2, 8))
@@ -63,7 +63,7 @@ def test_joined_runs_are_behind_by_the_markers_between_them(batches: list[Batch]
     index = filled(what.runs, runs_max=runs_max)
     markers = sum(batch.marker_after for batch in batches)
     for offset, target in what.target_of.items():
-        translated = index.translated(offset)
+        translated = index.translate_offset(offset)
         assert translated is not None and target - markers <= translated <= target
 
 
@@ -76,34 +76,34 @@ def test_a_mirror_that_was_sent_back_knows_the_second_copy(
     again = passed(second, source=10, target=once.target_end)
     index = filled([*once.runs, *again.runs], runs_max=runs_max)
     if again.runs[0].source_first_offset < once.runs[-1].source_end_offset:
-        assert index.translated(9) is None
+        assert index.translate_offset(9) is None
         for offset in range(again.runs[0].source_first_offset, again.source_end + 2):
-            translated = index.translated(offset)
+            translated = index.translate_offset(offset)
             assert translated is not None and translated <= again.exact(offset)
 
 
 def test_a_topic_made_again_at_the_target_voids_what_was_known() -> None:
     index = filled([OffsetRun(0, 100, 1_000, 1_100, 100), OffsetRun(100, 110, 0, 10, 10)])
-    assert index.translated(50) is None
-    assert index.translated(105) == 5
+    assert index.translate_offset(50) is None
+    assert index.translate_offset(105) == 5
 
 
 def test_nothing_before_the_first_known_offset_is_translated() -> None:
     index = filled([], first=point(120, 300))
-    assert index.translated(119) is None
-    assert index.translated(120) == 300
-    assert index.translated(5_000) == 300
+    assert index.translate_offset(119) is None
+    assert index.translate_offset(120) == 300
+    assert index.translate_offset(5_000) == 300
 
 
 def test_offset_zero_of_a_quiet_partition_is_translated() -> None:
     index = filled([], first=beginning(0, 0))
-    assert index.translated(0) == 0
+    assert index.translate_offset(0) == 0
 
 
 def test_offsets_that_retention_removed_become_the_first_one() -> None:
     index = filled([OffsetRun(500, 600, 0, 100, 100)], first=beginning(500, 0))
-    assert index.translated(3) == 0
-    assert index.translated(520) == 20
+    assert index.translate_offset(3) == 0
+    assert index.translate_offset(520) == 20
 
 
 def test_batches_without_gaps_need_one_row() -> None:
@@ -122,8 +122,8 @@ def test_the_bound_is_shared_by_partitions() -> None:
     rows = [len(index._partitions[partition]) for partition in partitions]
     assert all(64 // 2 <= count <= 256 // 3 for count in rows), rows
     index.end(partitions[0])
-    assert index.translated(partitions[0], 1_998) is None
-    assert index.translated(partitions[1], 1_998) == 999
+    assert index.translate_offset(partitions[0], 1_998) is None
+    assert index.translate_offset(partitions[1], 1_998) == 999
     last = index.last(partitions[1])
     assert last is not None and last.target_end_offset == 1_000
     index.add(partitions[0], OffsetRun(0, 1, 0, 1, 1))
@@ -143,8 +143,8 @@ def test_stored_runs_go_in_front_of_what_is_passed_now(
         index.add(run)
     # A run of another copy, beyond where this one begins, is left out.
     index.prepend([*stored.runs, OffsetRun(stored.source_end, stored.source_end + 9, 0, 9, 9)])
-    assert index.translated(-1) is None
+    assert index.translate_offset(-1) is None
     whole = stored._replace(target_of=stored.target_of | current.target_of, target_end=current.target_end)
     for offset in range(stored.runs[0].source_first_offset, current.source_end + 3):
-        translated = index.translated(offset)
+        translated = index.translate_offset(offset)
         assert translated is not None and translated <= whole.exact(offset)

@@ -83,7 +83,7 @@ def sent(monkeypatch: pytest.MonkeyPatch, refuse: Answer, batches: list[Outgoing
         queue.begin(ProducerIdAndEpoch(7, 0), is_implicit=False)
         try:
             queue.add(batches)
-            done = await queue.drained()
+            done = await queue.drain()
             assert [batch.base_offset for batch in done] == list(range(len(batches)))
         finally:
             await queue.close()

@@ -69,10 +69,10 @@ def test_stored_offsets_are_never_ahead(batches: list[Batch], is_ours: bool, dat
     found.add_checkpoints([stored_checkpoint(at, what.exact(at), group_id=f"g{at}") for at in groups])
     index = index_after(found, what.source_end, what.target_end)
     for offset in range(what.source_end + 2):
-        translated = index.translated(offset)
+        translated = index.translate_offset(offset)
         assert translated is None or translated <= what.exact(offset)
     for at in groups:
-        assert index.translated(at) is not None
+        assert index.translate_offset(at) is not None
 
 
 def test_a_group_behind_the_mirror_is_translated_after_a_restart() -> None:
@@ -81,10 +81,10 @@ def test_a_group_behind_the_mirror_is_translated_after_a_restart() -> None:
         [stored_sync(OffsetRun(0, 100, 0, 100, 100)), stored_sync(OffsetRun(100, 200, 104, 204, 100))]
     )
     index = index_after(found, 300, 310)
-    assert index.translated(50) == 50
-    assert index.translated(150) == 154
-    assert index.translated(250) == 204
-    assert index.translated(300) == 310
+    assert index.translate_offset(50) == 50
+    assert index.translate_offset(150) == 154
+    assert index.translate_offset(250) == 204
+    assert index.translate_offset(300) == 310
 
 
 def test_pairs_of_mirror_maker_are_read_as_it_reads_them() -> None:
@@ -93,15 +93,15 @@ def test_pairs_of_mirror_maker_are_read_as_it_reads_them() -> None:
         [stored_sync(OffsetRun(at, at + 1, at, at + 1, 1), is_ours=False) for at in (0, 101, 202, 249)]
     )
     index = index_after(found, 250, 250)
-    assert [index.translated(at) for at in (0, 101, 120, 203, 250)] == [0, 101, 102, 203, 250]
+    assert [index.translate_offset(at) for at in (0, 101, 120, 203, 250)] == [0, 101, 102, 203, 250]
 
 
 def test_its_checkpoints_are_points_too() -> None:
     found = history(250, 260)
     found.add_checkpoints([stored_checkpoint(120, 102, ids=None)])
     index = index_after(found, 250, 260)
-    assert index.translated(119) is None
-    assert index.translated(130) == 102
+    assert index.translate_offset(119) is None
+    assert index.translate_offset(130) == 102
 
 
 def test_offsets_of_a_topic_that_was_made_again_are_void() -> None:

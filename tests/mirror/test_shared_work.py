@@ -7,11 +7,11 @@ import uuid
 from odradek.client.admin.results import CommittedOffset
 from odradek.foundation.ids import TopicPartition
 from odradek.mirror.bandwidth import Bandwidth
-from odradek.mirror.flow import mirrored_acl
+from odradek.mirror.flow import translate_acl
 from odradek.mirror.positions import (
     Mismatch,
     SourceIdentity,
-    committed_position,
+    build_committed_position,
     read_position,
     source_cluster,
 )
@@ -45,7 +45,7 @@ def test_a_place_survives_its_bytes_and_none_is_that_of_an_only_member() -> None
 
 
 def test_a_position_counts_for_its_own_topic_alone() -> None:
-    saved = committed_position(Position(42, 3), HERE)
+    saved = build_committed_position(Position(42, 3), HERE)
     assert read_position(saved, HERE) == Position(42, 3)
     assert source_cluster(saved.metadata) == "cluster-1"
     other = read_position(saved, HERE._replace(cluster_id="cluster-2"))
@@ -66,15 +66,15 @@ def test_the_average_of_bytes_is_limited() -> None:
     now = [0.0]
     bandwidth = Bandwidth(1_000, now=lambda: now[0])
     assert bandwidth.delay_seconds() == 0.0
-    bandwidth.used(3_000)
+    bandwidth.note_read(3_000)
     assert bandwidth.delay_seconds() == 3.0
     now[0] = 2.0
     assert bandwidth.delay_seconds() == 1.0
     now[0] = 100.0
-    bandwidth.used(1_500)  # a second's worth was saved, and no more
+    bandwidth.note_read(1_500)  # a second's worth was saved, and no more
     assert bandwidth.delay_seconds() == 0.5
     unlimited = Bandwidth(0, now=lambda: now[0])
-    unlimited.used(10**12)
+    unlimited.note_read(10**12)
     assert unlimited.delay_seconds() == 0.0
 
 
@@ -84,9 +84,9 @@ def test_nobody_may_write_to_copies_but_the_mirror() -> None:
     def of(operation: AclOperation, permission: PermissionType) -> AclBinding:
         return AclBinding(pattern, AccessControlEntry("User:x", "*", operation, permission))
 
-    assert mirrored_acl(of(AclOperation.WRITE, PermissionType.ALLOW), "a.orders") is None
-    all_of_it = mirrored_acl(of(AclOperation.ALL, PermissionType.ALLOW), "a.orders")
+    assert translate_acl(of(AclOperation.WRITE, PermissionType.ALLOW), "a.orders") is None
+    all_of_it = translate_acl(of(AclOperation.ALL, PermissionType.ALLOW), "a.orders")
     assert all_of_it is not None and all_of_it.entry.operation is AclOperation.READ
-    denied = mirrored_acl(of(AclOperation.WRITE, PermissionType.DENY), "a.orders")
+    denied = translate_acl(of(AclOperation.WRITE, PermissionType.DENY), "a.orders")
     assert denied is not None and denied.entry.operation is AclOperation.WRITE
     assert denied.pattern.name == "a.orders"

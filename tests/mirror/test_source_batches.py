@@ -6,7 +6,7 @@ import pytest
 
 from odradek.foundation.errors import CorruptRecord
 from odradek.mirror.batch_passing import TargetRules
-from odradek.mirror.source_batches import Position, committed_run
+from odradek.mirror.source_batches import Position, read_committed_run
 from odradek.wire.records.builder import build_batch
 from odradek.wire.records.control import build_marker
 
@@ -55,7 +55,7 @@ LOG = b"".join(
 
 
 def test_only_committed_batches_are_left() -> None:
-    run = committed_run(memoryview(LOG), [(2, 1)], position=Position(0), rules=RULES)
+    run = read_committed_run(memoryview(LOG), [(2, 1)], position=Position(0), rules=RULES)
     assert [(one.source_first_offset, one.source_end_offset) for one in run.batches] == [
         (0, 2),
         (5, 7),
@@ -67,14 +67,14 @@ def test_only_committed_batches_are_left() -> None:
 
 def test_a_torn_last_batch_is_left_for_the_next_fetch() -> None:
     data = memoryview(LOG + written(11, 5)[:-3])
-    assert committed_run(data, [(2, 1)], position=Position(0), rules=RULES).after == Position(11, 4)
+    assert read_committed_run(data, [(2, 1)], position=Position(0), rules=RULES).after == Position(11, 4)
 
 
 def test_a_start_inside_of_a_batch_begins_there() -> None:
-    run = committed_run(memoryview(LOG), [(2, 1)], position=Position(6), rules=RULES)
+    run = read_committed_run(memoryview(LOG), [(2, 1)], position=Position(6), rules=RULES)
     assert [(one.source_first_offset, one.record_count) for one in run.batches] == [(6, 1), (9, 1)]
 
 
 def test_an_answer_without_a_whole_batch_is_damage() -> None:
     with pytest.raises(CorruptRecord, match="no whole batch"):
-        committed_run(memoryview(written(0, 9)[:-1]), [], position=Position(0), rules=RULES)
+        read_committed_run(memoryview(written(0, 9)[:-1]), [], position=Position(0), rules=RULES)

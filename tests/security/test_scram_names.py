@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.security.authentication.exchange import escaped_name, plain_name
+from odradek.security.authentication.exchange import escape_name, unescape_name
 
 
 @pytest.mark.parametrize("name", ["alice", "a,b", "a=b", "a=2Cb", "=3D", "=2C,=3D="])
 def test_a_name_comes_back_as_it_was(name: str) -> None:
-    escaped = escaped_name(name)
+    escaped = escape_name(name)
     assert "," not in escaped
-    assert plain_name(escaped) == name
+    assert unescape_name(escaped) == name

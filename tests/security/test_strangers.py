@@ -22,7 +22,7 @@ import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from odradek.security.authentication.exchange import ServerRefused
-from odradek.security.authentication.scram import ScramClient, salted_password_of
+from odradek.security.authentication.scram import ScramClient, salt_password
 from odradek.wire.protocol import codec, messages
 from odradek.wire.protocol.api import ApiKey
 from tests.support.broker_process import SecuredBroker
@@ -129,7 +129,7 @@ class Client:
 
 
 def add_scram_user(broker: SecuredBroker) -> None:
-    salted = salted_password_of("SCRAM-SHA-256", PASSWORD, salt=b"salt of alice", iterations=4096)
+    salted = salt_password("SCRAM-SHA-256", PASSWORD, salt=b"salt of alice", iterations=4096)
     with Client(broker, "CLEAR") as client:
         client.shake("PLAIN")
         assert int(client.token(f"\0admin\0{PASSWORD}".encode()).error_code) == 0

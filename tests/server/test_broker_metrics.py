@@ -53,7 +53,7 @@ async def consumer_group(broker: WholeBroker, group_id: str) -> None:
 
 async def ready(broker: WholeBroker) -> None:
     await broker.ask(ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["g"])
-    await broker.broker.coordinators.groups.runtime.loaded()
+    await broker.broker.coordinators.groups.runtime.wait_until_loaded()
 
 
 def labels(**texts: Any) -> tuple[tuple[str, str], ...]:

@@ -188,7 +188,7 @@ async def test_a_fenced_broker_leads_nothing_although_it_knows_a_newer_epoch() -
     state = broker.images.current.topics["t"].partitions[0]
     # The answer to a proposal, before the change has come.
     partition.take_role(state._replace(isr=(leader,), partition_epoch=state.partition_epoch + 1))
-    broker.control.membership._fenced("a test says so")
+    broker.control.membership._leave_cluster("a test says so")
     assert not partition.is_leader
     refused = await cluster.produce(leader, "t", 0, b"lost?")
     assert int(refused.error_code) == NOT_LEADER_OR_FOLLOWER

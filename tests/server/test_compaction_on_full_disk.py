@@ -35,14 +35,14 @@ async def _produce(broker: WholeBroker, number: int) -> None:
 @pytest.mark.parametrize("room_bytes", [0, 20])
 async def test_it_is_tried_again_and_not_given_up(room_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     failures = 0
-    failed = LogCleaner._failed
+    failed = LogCleaner._mark_failed
 
     def count(self: LogCleaner, log: object, failure: Exception) -> None:
         nonlocal failures
         failures += 1
         failed(self, log, failure)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(LogCleaner, "_failed", count)
+    monkeypatch.setattr(LogCleaner, "_mark_failed", count)
     broker = await WholeBroker.start({"log.cleaner.backoff.ms": str(BACKOFF_MS)})
     await broker.create_topic(
         KEY.topic,

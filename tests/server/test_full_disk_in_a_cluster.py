@@ -44,17 +44,19 @@ async def test_a_follower_says_so_once_and_is_in_sync_again_when_there_is_room(
 
     await cluster.until(lambda: in_sync() == [1])
     assert cluster.brokers[2].not_ready() is None
-    reason = cluster.brokers[2].refused_writes()
+    reason = cluster.brokers[2].describe_refused_writes()
     assert reason is not None and "has been full for" in reason
-    assert cluster.brokers[1].refused_writes() is None
+    assert cluster.brokers[1].describe_refused_writes() is None
     answer = await restart_answer(cluster.brokers[2])
-    assert not answer["can_restart"] and answer["refused_writes"] == cluster.brokers[2].refused_writes()
+    assert (
+        not answer["can_restart"] and answer["refused_writes"] == cluster.brokers[2].describe_refused_writes()
+    )
     assert "refused_writes" not in await restart_answer(cluster.brokers[1])
     assert len(lines(caplog, "is full")) == 1
 
     disk.capacity_bytes = None
     await cluster.until(lambda: sorted(in_sync()) == [1, 2])
-    await cluster.until(lambda: cluster.brokers[2].refused_writes() is None)
+    await cluster.until(lambda: cluster.brokers[2].describe_refused_writes() is None)
     assert len(lines(caplog, "takes writes again")) == 1
     assert (await restart_answer(cluster.brokers[2]))["can_restart"]
 
@@ -67,10 +69,10 @@ async def test_a_leader_refuses_and_takes_records_again_when_there_is_room(
     disk.capacity_bytes = disk.used_bytes + 200_000
     codes = [(await cluster.produce(2, topic, 0, VALUE)).error_code for _ in range(10)]
     assert codes[0] == NONE and codes[-1] == KAFKA_STORAGE_ERROR
-    assert cluster.brokers[2].refused_writes() is not None
+    assert cluster.brokers[2].describe_refused_writes() is not None
     assert len(lines(caplog, "is full")) == 1
     disk.capacity_bytes = None
-    await cluster.until(lambda: cluster.brokers[2].refused_writes() is None)
+    await cluster.until(lambda: cluster.brokers[2].describe_refused_writes() is None)
     assert (await cluster.produce(2, topic, 0, VALUE)).error_code == NONE
     assert len(lines(caplog, "takes writes again")) == 1
 

@@ -13,14 +13,14 @@ from odradek.foundation.client_entities import ClientEntity
 from odradek.metadata.controller.client_configs import ClientConfigChange
 from odradek.metadata.controller.controller import Controller
 from odradek.security.authentication.scram import ScramCredential
-from odradek.wire.protocol.varint import unsigned_varint
+from odradek.wire.protocol.varint import encode_unsigned_varint
 from odradek.wire.records.builder import build_batch
 from tests.support.disk import SimulatedDisk
 from tests.support.whole_broker import WholeBroker
 
 
 def text(value: str | None) -> bytes:
-    return b"\0" if value is None else unsigned_varint(len(value.encode()) + 1) + value.encode()
+    return b"\0" if value is None else encode_unsigned_varint(len(value.encode()) + 1) + value.encode()
 
 
 def topic(name: str, number: int) -> bytes:
@@ -118,7 +118,9 @@ def user(name: str, *, is_gone: bool = False, mechanism: int = 1, iterations: in
 
 
 def quota(name: str | None, value: float = 1000.0, *, is_removed: bool = False) -> bytes:
-    entities = unsigned_varint(3) + text("user") + text(name) + b"\0" + text("client-id") + text("c") + b"\0"
+    entities = (
+        encode_unsigned_varint(3) + text("user") + text(name) + b"\0" + text("client-id") + text("c") + b"\0"
+    )
     fields = text("producer_byte_rate") + struct.pack(">d", value) + bytes([is_removed])
     return b"\1\x0e\0" + entities + fields + b"\0"
 

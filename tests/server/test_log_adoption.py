@@ -107,7 +107,7 @@ def test_producer_ids_of_transactional_ids_are_not_allocated_again(tmp_path: Pat
         broker = BrokerProcess(_settings(tmp_path), control=LocalControl())
         await broker.start()
         await broker.coordinators.transactions.ensure_topic()
-        await broker.coordinators.transactions.runtime.loaded()
+        await broker.coordinators.transactions.runtime.wait_until_loaded()
         for name in ("a", "b", "c"):
             producer = await broker.coordinators.transactions.initialize(name, timeout_ms=1000, given=None)
         await broker.stop()
@@ -118,7 +118,7 @@ def test_producer_ids_of_transactional_ids_are_not_allocated_again(tmp_path: Pat
         await broker.start()
         first, _ = await broker.controller.allocate_producer_ids()
         transactions = broker.coordinators.transactions
-        await transactions.runtime.loaded()
+        await transactions.runtime.wait_until_loaded()
         again = await transactions.initialize("c", timeout_ms=1000, given=None)
         await broker.stop()
         return first, again.producer_id, again.producer_epoch

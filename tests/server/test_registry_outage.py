@@ -306,7 +306,7 @@ def _count_from_arrival(patch: pytest.MonkeyPatch) -> None:
     def asked_again(self: Proof) -> None:
         self.as_of = asyncio.get_running_loop().time()
 
-    patch.setattr(Proof, "asked_again", asked_again)
+    patch.setattr(Proof, "note_next_fetch", asked_again)
 
 
 def _forget(patch: pytest.MonkeyPatch, forgotten: str, instead: Any = ()) -> None:

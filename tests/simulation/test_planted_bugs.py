@@ -56,13 +56,13 @@ def _serve_above_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
 
 def _elect_whoever_is_there(patch: pytest.MonkeyPatch) -> None:
     """The first live replica leads, in sync or not."""
-    elected = leader_election.elected
+    elected = leader_election.elect_leader
 
     def any_live(partition: PartitionImage, *, live: Any, unclean: bool = False) -> PartitionImage | None:
         everybody = partition._replace(isr=tuple(one for one in partition.replicas if one in live))
         return elected(everybody, live=live, unclean=True)
 
-    patch.setattr(leader_election, "elected", any_live)
+    patch.setattr(leader_election, "elect_leader", any_live)
 
 
 def _forget_an_unclean_stop(patch: pytest.MonkeyPatch) -> None:
@@ -86,7 +86,7 @@ def _forget_who_is_in_sync(patch: pytest.MonkeyPatch) -> None:
             leader_end_offset, max((one.end_offset for one in self.counted), default=leader_end_offset)
         )
 
-    patch.setattr(FollowerStates, "held_by_all", held)
+    patch.setattr(FollowerStates, "min_held_by_all", held)
 
 
 def _forget_sequence_numbers(patch: pytest.MonkeyPatch) -> None:
@@ -140,17 +140,17 @@ def _lead_in_the_old_epoch(patch: pytest.MonkeyPatch) -> None:
     def led_by(partition: PartitionImage, leader: int, *, isr: tuple[int, ...]) -> PartitionImage:
         return partition._replace(leader=leader, isr=isr)
 
-    patch.setattr(leader_election, "_led_by", led_by)
+    patch.setattr(leader_election, "_with_leader", led_by)
 
 
 def _end_a_move_too_early(patch: pytest.MonkeyPatch) -> None:
     """The old replicas go before the new ones have caught up."""
-    completed = reassignment_steps.completed
+    completed = reassignment_steps.complete_move
 
     def at_once(partition: PartitionImage, *, live: Any) -> PartitionImage | None:
         return completed(partition._replace(isr=partition.replicas), live=live)
 
-    patch.setattr(reassignment_steps, "completed", at_once)
+    patch.setattr(reassignment_steps, "complete_move", at_once)
 
 
 def _forget_a_deletion(patch: pytest.MonkeyPatch) -> None:
@@ -159,7 +159,7 @@ def _forget_a_deletion(patch: pytest.MonkeyPatch) -> None:
     async def none(store: Any) -> dict[str, Any]:
         return {}
 
-    patch.setattr(terms, "unfinished_deletions", none)
+    patch.setattr(terms, "find_unfinished_deletions", none)
 
 
 def _answer_commits_at_once(patch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from odradek.storage.compaction import cleaning
 from odradek.storage.compaction.candidates import cleanable, task_for
 from odradek.storage.compaction.offset_map import Retention
 from odradek.storage.config import LONG_MAX
-from odradek.storage.segment_files import listed_files
+from odradek.storage.segment_files import list_files
 from odradek.storage.segment_swap import CLEANED_SUFFIX, settle_files
 from tests.simulation.planting import Bug, must_find
 from tests.support.disk import SimulatedFile
@@ -36,17 +36,17 @@ def _forget_deletions_by_the_clock(patch: pytest.MonkeyPatch) -> None:
     async def own(self: RemovalBounds, partition: Any) -> int:
         return int(partition.log.log_end_offset)
 
-    patch.setattr(RemovalBounds, "bound", own)
+    patch.setattr(RemovalBounds, "find_bound", own)
 
 
 def _wait_for_no_silent_replica(patch: pytest.MonkeyPatch) -> None:
     """A replica that does not answer does not delay the removal of tombstones."""
-    asked = RemovalBounds._asked
+    asked = RemovalBounds._ask_replica
 
     async def hopeful(self: RemovalBounds, broker_id: int, partition: Any) -> int:
         return await asked(self, broker_id, partition) or LONG_MAX
 
-    patch.setattr(RemovalBounds, "_asked", hopeful)
+    patch.setattr(RemovalBounds, "_ask_replica", hopeful)
 
 
 def _forget_deletions_at_once(patch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ def _keep_the_old_run(patch: pytest.MonkeyPatch) -> None:
 def _forget_unfinished_swaps(patch: pytest.MonkeyPatch) -> None:
     """A start neither undoes nor completes a swap."""
     patch.setattr(
-        f"{loading.__name__}.settle_files", lambda disk, directory, **_: listed_files(disk, directory)
+        f"{loading.__name__}.settle_files", lambda disk, directory, **_: list_files(disk, directory)
     )
 
 
@@ -78,7 +78,7 @@ def _complete_half_a_swap(patch: pytest.MonkeyPatch) -> None:
     """A start takes a swap for complete although not all of its files have their names yet."""
 
     def careless(disk: Any, directory: str, *, now_ms: int) -> Any:
-        for name in listed_files(disk, directory):
+        for name in list_files(disk, directory):
             if name.endswith(CLEANED_SUFFIX):
                 disk.remove(f"{directory}/{name}")
         return settle_files(disk, directory, now_ms=now_ms)
@@ -120,7 +120,7 @@ def _trust_torn_indexes(patch: pytest.MonkeyPatch) -> None:
 
 def _forget_aborted_transactions(patch: pytest.MonkeyPatch) -> None:
     """A round does not know which transactions were aborted, so their records replace others."""
-    patch.setattr(cleaning._CleaningRound, "_aborted_transactions", lambda self: [])
+    patch.setattr(cleaning._CleaningRound, "_read_aborted_transactions", lambda self: [])
 
 
 LOST: Final = ("I1", "I8", "I10", "I12")

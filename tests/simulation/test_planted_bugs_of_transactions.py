@@ -55,7 +55,7 @@ def _append_without_verification(patch: pytest.MonkeyPatch) -> None:
 
 def _show_aborted_records(patch: pytest.MonkeyPatch) -> None:
     """Readers learn of no aborted transaction."""
-    patch.setattr(PartitionReader, "aborted_transactions", lambda *_: [])
+    patch.setattr(PartitionReader, "find_aborted_transactions", lambda *_: [])
 
 
 def _show_open_transactions(patch: pytest.MonkeyPatch) -> None:
@@ -110,7 +110,7 @@ def _abort_without_a_fence(patch: pytest.MonkeyPatch) -> None:
     def abort(
         stored: TransactionMetadata, *, now_ms: int, version_level: int, **_: Any
     ) -> TransactionMetadata:
-        return stored.prepared(is_commit=False, client_version=0, now_ms=now_ms, raises_epoch=False)
+        return stored.prepare(is_commit=False, client_version=0, now_ms=now_ms, raises_epoch=False)
 
     patch.setattr(decisions, "abort_by_server", abort)
 

@@ -279,7 +279,7 @@ class Transactors:
     async def _go_back(self, consumer: GroupConsumer, name: str) -> bool:
         """Nothing that was read may be skipped. Without an answer the member joins again, as a new one."""
         if not await self._try(name, consumer.seek_to_committed):
-            consumer._lost(OdradekError("its position is not known"))
+            consumer._note_lost_place(OdradekError("its position is not known"))
         return False
 
     # --- parts of a transaction ----------------------------------------------------------------------------------

@@ -100,7 +100,7 @@ def _check_reads(log: Log, history: History, rng: random.Random) -> None:
         records = log.read(begin, bytes_max=rng.choice((1, 400, 2000)), offset_limit=stable)
         told = {
             (one.producer_id, one.first_offset, one.last_offset)
-            for one in log.aborted_in(records, begin, offset_limit=stable)
+            for one in log.find_aborted_in(records, begin, offset_limit=stable)
         }
         batches = list(split(memoryview(records.read()), may_be_cut=True))
         read_end = batches[-1].last_offset + 1 if batches else begin
@@ -115,8 +115,8 @@ def test_a_reader_far_behind_is_not_told_of_the_whole_log() -> None:
         history.end(1, is_commit=False)
     end = log.log_end_offset
     records = log.read(0, bytes_max=400, offset_limit=end)
-    assert len(log.aborted_in(records, 0, offset_limit=end)) < 10
-    assert len(log.aborted_transactions(0, end)) == 200
+    assert len(log.find_aborted_in(records, 0, offset_limit=end)) < 10
+    assert len(log.find_aborted_transactions(0, end)) == 200
 
 
 def test_markers_above_the_high_watermark_hold_readers_at_the_oldest() -> None:
@@ -144,7 +144,7 @@ def test_a_truncated_marker_opens_its_transaction_again() -> None:
     history.end(1, is_commit=False)
     log.truncate_to(marker)
     assert log.producers.transactions.first_undecided_offset == 0
-    assert log.aborted_transactions(0, 10) == []
+    assert log.find_aborted_transactions(0, 10) == []
 
 
 def test_records_of_an_open_transaction_that_are_deleted_leave_it_open() -> None:
@@ -167,5 +167,5 @@ def test_records_of_an_open_transaction_that_are_deleted_leave_it_open() -> None
         assert first is not None and first <= deleted
         history.end(1, is_commit=False)
         assert not len(log.producers.transactions)
-        (aborted,) = log.aborted_transactions(deleted, log.log_end_offset)
+        (aborted,) = log.find_aborted_transactions(deleted, log.log_end_offset)
         assert aborted.first_offset == first

@@ -8,7 +8,7 @@ from odradek.foundation import errors, transaction_errors
 from odradek.foundation.ids import TopicPartition
 from odradek.storage.open_transactions import CompletedTransaction
 from odradek.storage.producers import ProducerStates
-from odradek.wire.records.batch import BatchView, verified_header
+from odradek.wire.records.batch import BatchView, verify_header
 from odradek.wire.records.builder import build_batch
 from odradek.wire.records.control import Marker, build_marker
 
@@ -129,6 +129,6 @@ def test_replay_passes_over_what_has_no_producer_and_other_control_batches() -> 
     assert known.replay(BatchView(other), now_ms=0) is None
     assert len(known) == 0
     damaged = build_batch([(0, b"\x00", b"")], is_control=True, producer_id=3, producer_epoch=0)
-    verified_header(damaged)
+    verify_header(damaged)
     with pytest.raises(errors.CorruptRecord):
         known.replay(BatchView(damaged), now_ms=0)

@@ -93,7 +93,7 @@ def test_both_roads_find_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) ->
     # A chunk boundary now and then, wherever it falls.
     monkeypatch.setattr(scanning, "_CHUNK_BYTES", rng.choice((300, 1000, 1 << 22)))
     short = _scanned(bytes(data), rules)
-    monkeypatch.setattr(scanning._Scanner, "_expected", lambda _self, _view, position: position)
+    monkeypatch.setattr(scanning._Scanner, "_read_expected", lambda _self, _view, position: position)
     assert short == _scanned(bytes(data), rules)
 
 

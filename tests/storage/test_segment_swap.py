@@ -73,7 +73,7 @@ def _clean(disk: SimulatedDisk, log: Log, base: int, offsets: Sequence[int]) -> 
     cleaner.truncate_fully_and_start_at(base)
     for one in kept:
         cleaner.append_as_follower(one)
-    aborts = [one for one in log.aborted_transactions(0, END) if one.last_offset in offsets]
+    aborts = [one for one in log.find_aborted_transactions(0, END) if one.last_offset in offsets]
     (segment,) = cleaner.segments.all
     segment.transaction_index.truncate(0)
     for abort in aborts:
@@ -92,7 +92,7 @@ def _state(log: Log) -> State:
     return (
         [segment.base_offset for segment in log.segments.all],
         [one.base_offset for one in stored_batches(log)],
-        [one[:3] for one in log.aborted_transactions(0, END)],
+        [one[:3] for one in log.find_aborted_transactions(0, END)],
     )
 
 

@@ -124,7 +124,7 @@ class GroupWorld:
         await self.groups.stop()
         self.groups = self._coordinator()
         self.groups.start()
-        await self.groups.runtime.loaded()
+        await self.groups.runtime.wait_until_loaded()
 
     # --- members of the classic protocol --------------------------------------------------------------------
 
@@ -322,7 +322,7 @@ class TransactionWorld:
         self.log.epoch += 1
         self.coordinator = self._coordinator()
         self.coordinator.start()
-        await self.coordinator.runtime.loaded()
+        await self.coordinator.runtime.wait_until_loaded()
 
     # --- requests -------------------------------------------------------------------------------------------
 
@@ -356,7 +356,7 @@ async def _told(
     story: Callable[[T], Awaitable[None]],
 ) -> None:
     coordinator_of().start()
-    await coordinator_of().runtime.loaded()
+    await coordinator_of().runtime.wait_until_loaded()
     try:
         await story(world)
     finally:

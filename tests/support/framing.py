@@ -13,6 +13,6 @@ def feed(reader: FrameReader, data: bytes | bytearray | memoryview) -> list[memo
         buffer = reader.get_buffer()
         size = min(len(rest), len(buffer))
         buffer[:size] = rest[:size]
-        frames += reader.received(size)
+        frames += reader.take_received(size)
         rest = rest[size:]
     return frames

@@ -131,7 +131,9 @@ def stored_records(log: Log, *, from_offset: int | None = None) -> list[Record]:
 def visible_offsets(log: Log) -> list[int]:
     """Offsets of the records, found as Java's consumer does: aborts by first offset, ended by markers."""
     stable = log.producers.transactions.last_stable_offset(high_watermark=log.log_end_offset)
-    to_come = sorted(log.aborted_transactions(log.log_start_offset, stable), key=lambda one: one.first_offset)
+    to_come = sorted(
+        log.find_aborted_transactions(log.log_start_offset, stable), key=lambda one: one.first_offset
+    )
     aborting: set[int] = set()
     found = []
     for batch in stored_batches(log):

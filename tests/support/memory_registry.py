@@ -81,7 +81,7 @@ class MemoryRegistry:
         """Expire a session and delete its ephemeral nodes."""
         if session in self.sessions:
             self.sessions.remove(session)
-            self.run([Delete(path) for path in self.tree.owned_by(session)], session=session)
+            self.run([Delete(path) for path in self.tree.list_owned(session)], session=session)
 
 
 class MemoryStore(TreeStore):

@@ -44,13 +44,13 @@ class MemoryOffsetsLog:
     def partition_count(self) -> int:
         return self._count
 
-    def led_partitions(self) -> Iterable[int]:
+    def list_led_partitions(self) -> Iterable[int]:
         return sorted(self.led) if self.exists else ()
 
     def is_ready(self, partition: int) -> bool:
         return self.exists and partition in self.led
 
-    def led_since_epoch(self, partition: int) -> int:
+    def get_led_since_epoch(self, partition: int) -> int:
         return self.epoch
 
     def bounds(self, partition: int) -> tuple[int, int]:

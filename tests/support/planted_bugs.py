@@ -15,7 +15,7 @@ def acknowledge_at_once(patch: pytest.MonkeyPatch) -> None:
     """acks=all is answered before the high watermark has come there."""
 
     def add(self: Waiters, waiting: Waiter, offset: int) -> None:
-        asyncio.get_running_loop().call_soon(waiting.resolved, self, None)
+        asyncio.get_running_loop().call_soon(waiting.resolve_waiters, self, None)
 
     patch.setattr(Waiters, "add", add)
 

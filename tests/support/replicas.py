@@ -312,7 +312,7 @@ class ReplicaCluster:
 
         def rejoined(state: PartitionImage) -> PartitionImage | None:
             after = None if was_clean else leader_election.after_unclean_stop(state, broker_id, live=live)
-            return leader_election.elected(after or state, live=live) or after
+            return leader_election.elect_leader(after or state, live=live) or after
 
         self._change(rejoined)
         return node
@@ -385,7 +385,8 @@ class ReplicaCluster:
 
     def reassign(self, *replicas: int, index: int = 0) -> None:
         """Begin to move to these replicas."""
-        state = reassignment_steps.begun(self.states[index], replicas, live=self._eligible(), min_in_sync=1)
+        live = self._eligible()
+        state = reassignment_steps.begin_move(self.states[index], replicas, live=live, min_in_sync=1)
         assert state is not None
         self._set(state)
         self._publish()
@@ -425,7 +426,7 @@ class ReplicaCluster:
     def _altered(self, node: ReplicaNode, proposal: Proposal) -> PartitionImage | RequestError:
         state = self.states[proposal.topic_partition.partition]
         try:
-            after = leader_election.altered(
+            after = leader_election.alter_partition(
                 proposal.topic_partition,
                 state,
                 by=node.id,
@@ -437,7 +438,7 @@ class ReplicaCluster:
         except RequestError as error:
             return error
         if after is not None:
-            self._set(reassignment_steps.completed(after, live=self._eligible()) or after)
+            self._set(reassignment_steps.complete_move(after, live=self._eligible()) or after)
         return self.states[state.partition]
 
     def _publish(self) -> None:

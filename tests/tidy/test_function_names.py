@@ -13,7 +13,12 @@ from typing import Final
 from tests.tidy.checkout import named, sources
 
 # Packages that hold the rule. Another one joins when its last name is corrected.
-PACKAGES: Final = ("operator/odradek_operator", "pipeline/odradek_pipeline", "pipeline/pyspark_odradek")
+PACKAGES: Final = (
+    "broker/odradek",
+    "operator/odradek_operator",
+    "pipeline/odradek_pipeline",
+    "pipeline/pyspark_odradek",
+)
 
 # Past participles without -ed. One that is also a noun or the verb itself, as `set` and `read`, is left out.
 IRREGULAR: Final = frozenset(
@@ -26,8 +31,9 @@ IRREGULAR: Final = frozenset(
     ]
 )  # fmt: skip
 # Words that end in -ed and are no participles.
-VERBS: Final = frozenset(("need", "feed", "seed", "embed", "exceed", "proceed", "shed", "speed"))
+VERBS: Final = frozenset(("need", "feed", "seed", "embed", "exceed", "proceed", "shed", "speed", "succeed"))
 
+_AS_FUTURE: Final = "The name that asyncio.Future has for it."
 _ERROR: Final = "A noun: the error of something fenced or recreated, which the caller raises."
 
 # Each name that begins with one and stays, and why.
@@ -36,7 +42,12 @@ EXCEPTIONS: Final[Mapping[str, str]] = {
     "_recreated_error": _ERROR,
     "_restored_version": "A noun: the version that RESTORE went back to.",
     "advertised_listeners": "A noun: Kafka's setting advertised.listeners.",
+    "cancelled": _AS_FUTURE,
+    "done": _AS_FUTURE,
+    "finalized_level": "A noun: the level of a feature that brokers have finalized, as Kafka names it.",
+    "known_offsets_at": "A noun: those of `offsets_at` that are known.",
     "secured_listeners": "A noun: the listeners with TLS or a login.",
+    "secured_network": "Public: docs/python-client.md shows it.",
     "shared_settings": "A noun: the settings that brokers and controllers share.",
 }
 

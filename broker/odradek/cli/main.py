@@ -124,7 +124,7 @@ def report(failure: Exception, *, verbose: bool) -> int:
         _forget_stdout()  # what it still holds cannot be written either
     if verbose:
         traceback.print_exception(failure)
-    words = " ".join("; ".join((_said(failure), *getattr(failure, "__notes__", ()))).split())
+    words = " ".join("; ".join((_format_failure(failure), *getattr(failure, "__notes__", ()))).split())
     if not isinstance(failure, OdradekError | OSError | ValueError) or not words:
         words = f"{type(failure).__name__}: {words}".rstrip(": ")
         if not verbose:
@@ -133,7 +133,7 @@ def report(failure: Exception, *, verbose: bool) -> int:
     return exit_code_for(failure)
 
 
-def _said(failure: Exception) -> str:
+def _format_failure(failure: Exception) -> str:
     """The message of an error. Errors of the operating system name a file, except those of stdout."""
     if type(failure) is not OSError and not isinstance(failure, FileNotFoundError | PermissionError):
         return str(failure)

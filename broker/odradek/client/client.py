@@ -143,7 +143,7 @@ class Client:
         """
         is_news = self._newest_leaders.note(key, leader_epoch)
         if is_news:
-            self._cluster = self._newest_leaders.merged(self._cluster)
+            self._cluster = self._newest_leaders.merge_leaders(self._cluster)
             self.invalidate()
         return is_news
 
@@ -176,7 +176,7 @@ class Client:
                     name: info for name, info in known.topics.items() if not info.error_code or name in names
                 }
                 known = ClusterInfo(known.cluster_id, known.controller_id, known.brokers, kept)
-            self._cluster = self._newest_leaders.merged(known)
+            self._cluster = self._newest_leaders.merge_leaders(known)
             self._cluster_at = _now()
             self._cluster_sent_at = sent_at
             return self._cluster

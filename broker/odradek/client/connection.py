@@ -47,7 +47,7 @@ class BrokerFeatures(NamedTuple):
 NO_FEATURES = BrokerFeatures(-1, {})
 
 
-def finalized_features(response: ApiVersionsResponse) -> BrokerFeatures:
+def read_finalized_features(response: ApiVersionsResponse) -> BrokerFeatures:
     """The features in an answer to ApiVersions; before version 3 it has none."""
     levels = {one.name: one.max_version_level for one in getattr(response, "finalized_features", ())}
     return BrokerFeatures(getattr(response, "finalized_features_epoch", -1), levels)
@@ -105,7 +105,7 @@ class BrokerConnection:
         if failure is not None:
             raise ConnectionFailed(f"{self.address} does not report its versions: {failure}")
         self._versions = {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
-        self.features = finalized_features(response)
+        self.features = read_finalized_features(response)
 
     async def _ask_versions(self, version: int, timeout_ms: int) -> ApiVersionsResponse:
         fields = {"client_software_name": SOFTWARE_NAME, "client_software_version": __version__}

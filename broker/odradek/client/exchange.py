@@ -55,7 +55,7 @@ class Exchange(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         if len(self.first_bytes) < _FIRST_BYTES_KEPT:
             self.first_bytes += bytes(self._reader.get_buffer()[: min(nbytes, _FIRST_BYTES_KEPT)])
-        for frame in self._reader.received(nbytes):
+        for frame in self._reader.take_received(nbytes):
             self._answer(frame)
         if self._reader.failure is not None:
             self.break_off(self._reader.failure)

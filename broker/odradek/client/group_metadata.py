@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.client.admin.results import CommittedOffset
 from odradek.client.connection import BrokerConnection
-from odradek.client.partition_rows import committed_rows
+from odradek.client.partition_rows import build_commit_rows
 from odradek.foundation.ids import TopicPartition
 from odradek.wire.protocol.api import ApiKey
 
@@ -41,6 +41,6 @@ async def commit(
         member_id=group.member_id,
         group_instance_id=group.instance_id,
         retention_time=-1,
-        topics=committed_rows(offsets),
+        topics=build_commit_rows(offsets),
     )
     return response

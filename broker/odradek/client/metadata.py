@@ -154,7 +154,7 @@ class NewestLeaders:
         self._pictures_without[key] = 0
         return True
 
-    def merged(self, told: ClusterInfo) -> ClusterInfo:
+    def merge_leaders(self, told: ClusterInfo) -> ClusterInfo:
         """The metadata, with newer leaders in place of older ones.
 
         Topics that are not in it are forgotten. A topic with another id is another topic, whose epochs start again.

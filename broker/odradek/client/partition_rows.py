@@ -50,7 +50,7 @@ def numbers_by_topic(
     return [{topic: name, partitions: numbers} for name, numbers in by_topic(given).items()]
 
 
-def committed_rows(offsets: Mapping[TopicPartition, CommittedOffset]) -> Rows:
+def build_commit_rows(offsets: Mapping[TopicPartition, CommittedOffset]) -> Rows:
     """Offsets to commit, by topic."""
     return rows_by_topic(
         (
@@ -66,7 +66,7 @@ def committed_rows(offsets: Mapping[TopicPartition, CommittedOffset]) -> Rows:
     )
 
 
-def answered(topics: Iterable[_Topic[RowT]]) -> Iterator[tuple[TopicPartition, RowT]]:
+def list_answer_rows(topics: Iterable[_Topic[RowT]]) -> Iterator[tuple[TopicPartition, RowT]]:
     """Each partition of an answer with its row."""
     return (
         (TopicPartition(topic.name, row.partition_index), row) for topic in topics for row in topic.partitions

@@ -108,7 +108,7 @@ class LogLines(logging.Handler):
                 self._minute = minute
                 self._counts.clear()
             if not self._is_left_out(record):
-                self._write(bounded(record))
+                self._write(limit_record(record))
         except Exception:
             self.handleError(record)
 
@@ -123,7 +123,7 @@ class LogLines(logging.Handler):
                 told = copy.copy(record)
                 told.exc_info = None
                 told.msg, told.args = "%d more lines as this one were left out: %s", (count, _message(record))
-                self._write(bounded(told))
+                self._write(limit_record(told))
         finally:
             self.release()
 
@@ -169,7 +169,7 @@ def log_to_standard_error(level: str, formatter: Lines) -> None:
     root.setLevel(level.upper())
 
 
-def bounded(record: logging.LogRecord) -> logging.LogRecord:
+def limit_record(record: logging.LogRecord) -> logging.LogRecord:
     """A copy of `record` with a message of one bounded line, and without the trace of a broken connection."""
     failure = record.exc_info[1] if record.exc_info else None
     message = _message(record)
@@ -203,15 +203,15 @@ def _message(record: logging.LogRecord) -> str:
     arguments = record.args
     if arguments:
         arguments = (
-            {key: _shortened(value) for key, value in arguments.items()}
+            {key: _shorten(value) for key, value in arguments.items()}
             if isinstance(arguments, Mapping)
-            else tuple(map(_shortened, arguments))
+            else tuple(map(_shorten, arguments))
         )
         return str(record.msg) % arguments
     return str(record.msg)
 
 
-def _shortened(argument: object) -> object:
+def _shorten(argument: object) -> object:
     if isinstance(argument, str | bytes) and len(argument) > _ARGUMENT_CHARACTERS_MAX:
         beginning = argument[: _ARGUMENT_CHARACTERS_MAX // 2]
         if isinstance(beginning, bytes):

@@ -67,17 +67,17 @@ def missing_protection(key: str, text: str, find: FindSetting) -> MissingProtect
             return None
     # The value of an undeclared key may be a secret.
     is_hidden = promise.is_family if setting is None else setting.is_sensitive
-    return _broken(promise, f"{key}={'[hidden]' if is_hidden else value}")
+    return _missing_protection(promise, f"{key}={'[hidden]' if is_hidden else value}")
 
 
-def _broken(promise: ProtectionSetting, shown: str) -> MissingProtection:
+def _missing_protection(promise: ProtectionSetting, shown: str) -> MissingProtection:
     way_out = f"set {promise.harmless} or remove it" if promise.harmless else "remove it"
     return MissingProtection(shown, promise.asks_for, way_out)
 
 
 def refusal_of_key(promise: ProtectionSetting, key: str) -> str:
     """Why `key` is refused whatever its value, which is not known where a Kubernetes definition declares it."""
-    return str(_broken(promise, key))
+    return str(_missing_protection(promise, key))
 
 
 def missing_protections(

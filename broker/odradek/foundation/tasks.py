@@ -32,10 +32,10 @@ class TaskOwner:
             raise RuntimeError(f"{self._name} is closed and cannot start the task {name!r}")
         task = asyncio.get_running_loop().create_task(coroutine, name=f"{self._name}/{name}")
         self._tasks[task] = None
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._finish_task)
         return task
 
-    def _ended(self, task: asyncio.Task[object]) -> None:
+    def _finish_task(self, task: asyncio.Task[object]) -> None:
         self._tasks.pop(task, None)
         if task.cancelled():
             return

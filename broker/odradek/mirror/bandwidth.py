@@ -27,7 +27,7 @@ class Bandwidth:
         """The limit; 0 for none."""
         return self._rate
 
-    def used(self, count: int) -> None:
+    def note_read(self, count: int) -> None:
         """These bytes were read."""
         if self._rate:
             self._refill()

@@ -128,7 +128,7 @@ def ready_batches(data: memoryview, *, position: int, rules: TargetRules) -> lis
     """
     if data[MAGIC_POSITION] < MAGIC:
         found = list(messages(data))
-        return _reopened(
+        return _write_again(
             found,
             position=position,
             end_offset=found[-1].offset + 1,
@@ -156,7 +156,7 @@ def ready_batches(data: memoryview, *, position: int, rules: TargetRules) -> lis
         ]
     view = BatchView(data)
     view.verify()
-    return _reopened(
+    return _write_again(
         list(records(view)),
         position=position,
         end_offset=header.last_offset + 1,
@@ -167,7 +167,7 @@ def ready_batches(data: memoryview, *, position: int, rules: TargetRules) -> lis
     )
 
 
-def stamped(data: memoryview, stamp: ProducerStamp) -> bytearray:
+def stamp_batch(data: memoryview, stamp: ProducerStamp) -> bytearray:
     """The batch with its producer, for a Produce request. `data` itself stays as it is."""
     batch = bytearray(data)
     old = bytes(data[CRC_RANGE_POSITION:HEADER_BYTES])
@@ -180,12 +180,12 @@ def stamped(data: memoryview, stamp: ProducerStamp) -> bytearray:
         batch, _PRODUCER_POSITION, stamp.producer_id, stamp.producer_epoch, stamp.base_sequence
     )
     changed = batch[CRC_RANGE_POSITION:HEADER_BYTES]
-    crc = patched_crc(header.crc, old=old, new=changed, bytes_after=len(data) - HEADER_BYTES)
+    crc = patch_crc(header.crc, old=old, new=changed, bytes_after=len(data) - HEADER_BYTES)
     _FRONT.pack_into(batch, 0, _BASE_OFFSET, header.batch_length, _LEADER_EPOCH, MAGIC, crc)
     return batch
 
 
-def patched_crc(crc: int, *, old: bytes, new: bytes | bytearray, bytes_after: int) -> int:
+def patch_crc(crc: int, *, old: bytes, new: bytes | bytearray, bytes_after: int) -> int:
     """The CRC-32C of a message after `old` in it became `new`, with `bytes_after` unchanged bytes behind them.
 
     The bytes before do not matter. The result is wrong by as much as `crc` is.
@@ -193,10 +193,10 @@ def patched_crc(crc: int, *, old: bytes, new: bytes | bytearray, bytes_after: in
     difference = (int.from_bytes(old, "big") ^ int.from_bytes(new, "big")).to_bytes(len(old), "big")
     # Without the inversion of all bits before and after, the CRC of a sum is the sum of the CRCs.
     state = crc32c(difference, _ALL_BITS) ^ _ALL_BITS
-    return crc ^ _shifted(state, bytes_after)
+    return crc ^ _shift_crc(state, bytes_after)
 
 
-def _shifted(state: int, count: int) -> int:
+def _shift_crc(state: int, count: int) -> int:
     """The CRC's state after `count` bytes of zero. Their CRC is computed as fast as memory in the cache is read."""
     value = state ^ _ALL_BITS
     while count > len(_ZEROS):
@@ -205,7 +205,7 @@ def _shifted(state: int, count: int) -> int:
     return crc32c(memoryview(_ZEROS)[:count], value) ^ _ALL_BITS
 
 
-def _reopened(
+def _write_again(
     found: Sequence[Record],
     *,
     position: int,
@@ -242,7 +242,7 @@ def _fitting(
     kept: Sequence[Record], codec: Compression, batch_bytes_max: int
 ) -> list[tuple[Sequence[Record], bytearray]]:
     """The records in as few halves of halves as fit, each with its batch."""
-    data = _built(kept, codec)
+    data = _build_batch(kept, codec)
     if len(data) <= batch_bytes_max or len(kept) == 1:
         return [(kept, data)]
     middle = len(kept) // 2
@@ -252,7 +252,7 @@ def _fitting(
     ]
 
 
-def _built(kept: Iterable[Record], codec: Compression) -> bytearray:
+def _build_batch(kept: Iterable[Record], codec: Compression) -> bytearray:
     builder = BatchBuilder()
     for record in kept:
         try:

@@ -68,16 +68,16 @@ class GroupTranslator:
             and self._is_selected(group.group_id)
         )
 
-    async def translated(self, group_id: str) -> Translated:
+    async def translate_group(self, group_id: str) -> Translated:
         """The group's offsets at the target, by partition there; nothing for a group that was deleted."""
         try:
             offsets = await self._groups.offsets(group_id)
         except GroupIdNotFound:
             return {}
-        return translated_offsets(group_id, offsets, translate=self._translate, targets=self._targets)
+        return translate_offsets(group_id, offsets, translate=self._translate, targets=self._targets)
 
 
-def translated_offsets(
+def translate_offsets(
     group_id: str,
     offsets: Mapping[TopicPartition, CommittedOffset],
     *,

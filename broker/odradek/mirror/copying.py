@@ -20,10 +20,10 @@ from odradek.foundation.ids import TopicPartition
 from odradek.foundation.mirror_limits import MIRROR_IDLE_MS, MIRROR_POSITIONS_RENEWED_SECONDS
 from odradek.mirror.batch_passing import ReadyBatch, TargetRules
 from odradek.mirror.counters import COMMITTED, FlowCounters
-from odradek.mirror.errors import PartitionStopped, stopped
+from odradek.mirror.errors import PartitionStopped, build_stop_error
 from odradek.mirror.mirror_maker import KEY, positions_of_mirror_maker
 from odradek.mirror.passed import PartitionStart, PassedListener
-from odradek.mirror.positions import Mismatch, SourceIdentity, committed_position, read_position
+from odradek.mirror.positions import Mismatch, SourceIdentity, build_committed_position, read_position
 from odradek.mirror.produce_queue import OutgoingBatch
 from odradek.mirror.settings import FlowSettings, OffsetReset
 from odradek.mirror.source_batches import Position
@@ -98,7 +98,7 @@ class Copying:
         new = [
             source for source in self._targets if source not in self._positions and source not in mismatches
         ]
-        taken = await self._taken_over(new)
+        taken = await self._take_over(new)
         for source, one in taken.items():
             if isinstance(one, Mismatch):
                 mismatches[source] = one
@@ -108,7 +108,7 @@ class Copying:
         await self._find_starts(begun)
         rules = await self._rules()
         for listener in parts.listeners:
-            listener.assigned(list(self._targets))
+            listener.set_assignment(list(self._targets))
         halted = {
             source: self.stop(source, found.kind, f"partition {source}: {found.what}")
             for source, found in mismatches.items()
@@ -136,7 +136,7 @@ class Copying:
     def stop(self, source: TopicPartition, kind: str, what: str) -> PartitionStopped:
         """Note that a partition is not mirrored any more, and why."""
         target = self._targets[source]
-        failure = stopped(
+        failure = build_stop_error(
             what,
             group_id=self._parts.group_id,
             target_topic=target.topic,
@@ -144,7 +144,7 @@ class Copying:
             kind=kind,
             first=f", remove {KEY} from the file" if self._parts.settings.mirror_maker_offsets_topic else "",
         )
-        self._parts.counters.failed(kind, str(failure), partition=source, is_stopped=True)
+        self._parts.counters.note_failure(kind, str(failure), partition=source, is_stopped=True)
         return failure
 
     async def run(self) -> None:
@@ -206,7 +206,7 @@ class Copying:
 
     async def _commit(self) -> None:
         moved = {
-            self._targets[source]: committed_position(self._positions[source], self._identities[source])
+            self._targets[source]: build_committed_position(self._positions[source], self._identities[source])
             for source in self._moved
         }
         passed = await self._writer.commit(moved)
@@ -214,7 +214,7 @@ class Copying:
         if self._parts.settings.is_exactly_once:
             counters.transactions[COMMITTED] += 1
         for listener in self._parts.listeners:
-            listener.passed(passed)
+            listener.note_passed(passed)
         for source in self._moved:
             counters.at(source, position=self._positions[source].offset)
         self._moved.clear()
@@ -240,9 +240,7 @@ class Copying:
         for key in self._targets:
             self._identities[key] = SourceIdentity(cluster.cluster_id or "", cluster.topic(key.topic).id)
 
-    async def _taken_over(
-        self, new: Sequence[TopicPartition]
-    ) -> Mapping[TopicPartition, Position | Mismatch]:
+    async def _take_over(self, new: Sequence[TopicPartition]) -> Mapping[TopicPartition, Position | Mismatch]:
         """The first positions of partitions that MirrorMaker has copied, if it is to be replaced."""
         settings, topic = self._parts.settings, self._parts.settings.mirror_maker_offsets_topic
         if not topic or not new:
@@ -281,7 +279,7 @@ class Copying:
         try:
             self._parts.reader.set_rules(await self._rules())
         except OdradekError as failure:
-            self._parts.counters.failed(type(failure).__name__, f"the target's settings: {failure}")
+            self._parts.counters.note_failure(type(failure).__name__, f"the target's settings: {failure}")
 
 
 def _now() -> float:

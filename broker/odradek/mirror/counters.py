@@ -70,7 +70,7 @@ class PartitionCounters:
     def _is_comparable(self) -> bool:
         return self.stopped is None or self.stopped.kind not in _OTHER_LOG
 
-    def moved(self, now_ms: int, *, position: int | None = None, end_offset: int | None = None) -> None:
+    def note_move(self, now_ms: int, *, position: int | None = None, end_offset: int | None = None) -> None:
         """Note how far the target and the source are now."""
         if position is not None:
             self.position = position
@@ -118,7 +118,7 @@ class FlowCounters:
 
     # --- from the data path ------------------------------------------------------------------------------------------
 
-    def assigned(self, partitions: Sequence[TopicPartition]) -> None:
+    def set_assignment(self, partitions: Sequence[TopicPartition]) -> None:
         """These partitions are mirrored here from now on, and no others."""
         self._before |= self.partitions
         self.partitions = {}
@@ -131,12 +131,12 @@ class FlowCounters:
         # Bounded by the partitions of topics that are mirrored here.
         self._before = {key: kept for key, kept in self._before.items() if key.topic in topics}
 
-    def unassigned(self) -> None:
+    def clear_assignment(self) -> None:
         """This worker has no place in its group: another one may move the positions from now on."""
         for of in self.partitions.values():
             of.forget(is_position=True)
 
-    def passed(self, batches: Sequence[PassedBatch]) -> None:
+    def note_passed(self, batches: Sequence[PassedBatch]) -> None:
         """These batches are at the target."""
         now_ms = self.wall_ms()
         for batch in batches:
@@ -149,7 +149,7 @@ class FlowCounters:
             if batch.opened_because is not None:
                 of.opened[batch.opened_because] += 1
             of.last_timestamp_ms = max(of.last_timestamp_ms, batch.max_timestamp_ms)
-            of.moved(now_ms, position=batch.source_end_offset)
+            of.note_move(now_ms, position=batch.source_end_offset)
 
     def at(
         self, partition: TopicPartition, *, position: int | None = None, end_offset: int | None = None
@@ -157,9 +157,9 @@ class FlowCounters:
         """Note the position after a start or after skipped batches, or the end of the source's readable records."""
         of = self.partitions.get(partition)
         if of is not None:
-            of.moved(self.wall_ms(), position=position, end_offset=end_offset)
+            of.note_move(self.wall_ms(), position=position, end_offset=end_offset)
 
-    def failed(
+    def note_failure(
         self, kind: str, text: str, *, partition: TopicPartition | None = None, is_stopped: bool = False
     ) -> None:
         """Note an error of the flow, or of one partition. `is_stopped`: it stands still until the cause is removed."""

@@ -33,7 +33,7 @@ class BatchRefused(OdradekError):
         self.kind = kind
 
 
-def stopped(
+def build_stop_error(
     what: str, *, group_id: str, target_topic: str, partition: int, kind: str, first: str
 ) -> PartitionStopped:
     """The error for a partition that must not continue by itself, with what its operator can do. `first` comes before

@@ -127,7 +127,7 @@ class Flow:
                 begin=self._offsets.begin,
             ),
             prepare_topics=self._prepare,
-            on_state=self._changed,
+            on_state=self._set_state,
         )
 
     @property
@@ -160,7 +160,7 @@ class Flow:
         """The topics that would be mirrored. Raises MirrorRefused for a loop, and what the clusters answer."""
         try:
             await self._check()
-            return await self._chosen()
+            return await self._choose_topics()
         finally:
             await self._reader.close()
             await self._source.close()
@@ -178,10 +178,10 @@ class Flow:
             self._each(settings.sync_topic_acls_interval_seconds, self._sync_acls, "ACLs of topics")
         try:
             await self._worker.run()
-            self._changed(WorkerState.STOPPED)
+            self._set_state(WorkerState.STOPPED)
         except MirrorRefused as failure:
-            self.counters.failed(type(failure).__name__, str(failure))
-            self._changed(WorkerState.FAILED)
+            self.counters.note_failure(type(failure).__name__, str(failure))
+            self._set_state(WorkerState.FAILED)
             raise
         finally:
             await self._tasks.close()
@@ -197,7 +197,7 @@ class Flow:
         await self._check()
         if self._reverse_heartbeats is not None and not self._has_offsets:
             await self._reverse_heartbeats.make_topic()
-        await self._chosen()
+        await self._choose_topics()
         if not self._has_offsets:
             self._offsets.start()
             if self._reverse_heartbeats is not None:
@@ -210,8 +210,8 @@ class Flow:
             await refuse_same_cluster(self.settings, self._source, self._target)
             self._is_checked = True
 
-    async def _chosen(self) -> list[MirroredTopic]:
-        chosen = await self.topics.chosen()
+    async def _choose_topics(self) -> list[MirroredTopic]:
+        chosen = await self.topics.choose_topics()
         await refuse_identity_loop(
             self.settings, self._source, self._target, {topic.source for topic in chosen}
         )
@@ -221,14 +221,14 @@ class Flow:
         return self._worker.stop_partition(source, kind, what)
 
     def _read_failed(self, source: TopicPartition | None, failure: OdradekError) -> None:
-        self.counters.failed(type(failure).__name__, f"reading {source}: {failure}", partition=source)
+        self.counters.note_failure(type(failure).__name__, f"reading {source}: {failure}", partition=source)
 
     def _topic_failed(self, target: str, failure: OdradekError, what: str) -> None:
         text = f"topic {target} of {self.settings.target.alias}: {what}: {failure}"
-        self.counters.failed(type(failure).__name__, text)
+        self.counters.note_failure(type(failure).__name__, text)
         logger.warning("%s", text)
 
-    def _changed(self, state: WorkerState) -> None:
+    def _set_state(self, state: WorkerState) -> None:
         self._state = state
         self._on_state()
 
@@ -243,14 +243,14 @@ class Flow:
             try:
                 await work()
             except OdradekError as failure:
-                self.counters.failed(type(failure).__name__, f"{name}: {failure}")
+                self.counters.note_failure(type(failure).__name__, f"{name}: {failure}")
                 logger.warning("%s: %s: %s", self.label, name, failure)
 
     async def _refresh_topics(self) -> None:
         await self._worker.renew_rules()
         if self._worker.is_leader and self._state is WorkerState.RUNNING:
             known = set(self.topics.topics.values())
-            if set(await self._chosen()) != known:
+            if set(await self._choose_topics()) != known:
                 self._worker.look_again()
 
     async def _sync_configs(self) -> None:
@@ -283,7 +283,7 @@ class AclSync:
                 mirrored
                 for binding in await self._source.list(literal)
                 if binding.pattern.name in names
-                and (mirrored := mirrored_acl(binding, names[binding.pattern.name])) is not None
+                and (mirrored := translate_acl(binding, names[binding.pattern.name])) is not None
             }
             missing = sorted(wanted - set(await self._target.list(literal))) if wanted else []
         except (SecurityDisabled, UnsupportedByBroker) as failure:
@@ -295,7 +295,7 @@ class AclSync:
                     raise refusal
 
 
-def mirrored_acl(binding: AclBinding, target: str) -> AclBinding | None:
+def translate_acl(binding: AclBinding, target: str) -> AclBinding | None:
     """The ACL for the copy of a topic; None for one that stays at the source."""
     entry = binding.entry
     if entry.permission is PermissionType.ALLOW:

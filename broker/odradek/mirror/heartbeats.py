@@ -78,7 +78,7 @@ class Heartbeats:
             await act()
         except OdradekError as failure:
             text = f"{self._settings.label}: no heartbeat was written, the next one is tried: {failure}"
-            self._counters.failed("heartbeats", text)
+            self._counters.note_failure("heartbeats", text)
             self._log.warning("%s", text)
             return False
         return True

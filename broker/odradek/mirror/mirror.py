@@ -40,7 +40,7 @@ class Mirror:
                 target=self._target,
                 bandwidth=bandwidth,
                 reverse=backwards.get(one.source.alias),
-                on_state=self._changed,
+                on_state=self._note_state,
             )
             for one in settings.flows
         ]
@@ -85,6 +85,6 @@ class Mirror:
                 await heartbeats.close()
             await self._target.close()
 
-    def _changed(self) -> None:
+    def _note_state(self) -> None:
         if all(flow.state != _STARTING for flow in self.flows):
             self.started.set()

@@ -55,7 +55,7 @@ class StoredPositions:
     def add(self, records: Iterable[ConsumerRecord]) -> None:
         """Take records in the order of their offsets."""
         for record in records:
-            cluster, partition = _named_in(record.key)
+            cluster, partition = _parse_key(record.key)
             if partition is None:
                 continue
             if len(self.clusters) < _CLUSTERS_NAMED_MAX or cluster == self._source_alias:
@@ -63,7 +63,7 @@ class StoredPositions:
             if record.key is not None and cluster == self._source_alias and partition in self._wanted:
                 self._newest[record.key] = _Stored(partition, record.timestamp_ms, record.value)
 
-    def found(self) -> dict[TopicPartition, Position | Mismatch]:
+    def list_found(self) -> dict[TopicPartition, Position | Mismatch]:
         """Where to continue, or why that cannot be read; nothing for partitions without a position."""
         found: dict[TopicPartition, Position | Mismatch] = {}
         for stored in sorted(self._newest.values(), key=lambda one: one.timestamp_ms):
@@ -103,7 +103,7 @@ async def positions_of_mirror_maker(
             f"{f' (it has some for {others})' if others else ''}; correct "
             f"{KEY} or the alias, or remove {KEY} to begin at consumer.auto.offset.reset"
         )
-    return stored.found()
+    return stored.list_found()
 
 
 async def _refuse_running(target: Client, *, source_alias: str, target_alias: str) -> None:
@@ -121,7 +121,7 @@ async def _refuse_running(target: Client, *, source_alias: str, target_alias: st
         )
 
 
-def _named_in(key: bytes | None) -> tuple[str, TopicPartition | None]:
+def _parse_key(key: bytes | None) -> tuple[str, TopicPartition | None]:
     """The source and its partition in a record's key; no partition where another connector has something there."""
     try:
         _, named = json.loads(key or b"")

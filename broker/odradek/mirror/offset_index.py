@@ -58,14 +58,14 @@ class OffsetRun(NamedTuple):
         target_span = self.target_end_offset - self.target_first_offset
         return source_span + target_span - 2 * self.record_count
 
-    def translated(self, source_offset: int) -> int:
+    def translate_offset(self, source_offset: int) -> int:
         """The offset at the target for an offset that is not before this run."""
         if source_offset >= self.source_end_offset:
             return self.target_end_offset
         return self.target_first_offset + max(0, self.record_count - (self.source_end_offset - source_offset))
 
 
-def joined(earlier: OffsetRun, later: OffsetRun) -> OffsetRun:
+def join_runs(earlier: OffsetRun, later: OffsetRun) -> OffsetRun:
     """One run in place of two neighbours."""
     return OffsetRun(
         earlier.source_first_offset,
@@ -117,7 +117,7 @@ class PartitionIndex:
             # The mirror was sent back, or a topic was deleted and made again.
             self._columns = _columns(())
             last = None
-        if last is not None and joined(last, run).gaps == last.gaps == run.gaps == 0:
+        if last is not None and join_runs(last, run).gaps == last.gaps == run.gaps == 0:
             self._columns[1][-1] = run.source_end_offset
             self._columns[3][-1] = run.target_end_offset
             self._columns[4][-1] += run.record_count
@@ -151,16 +151,16 @@ class PartitionIndex:
         while len(self) > self.runs_max:
             runs = list(self)
             half = (len(runs) // 2) & ~1 or 2
-            older = [joined(runs[at], runs[at + 1]) for at in range(0, half, 2)]
+            older = [join_runs(runs[at], runs[at + 1]) for at in range(0, half, 2)]
             self._columns = _columns([*older, *runs[half:]])
 
-    def translated(self, source_offset: int) -> int | None:
+    def translate_offset(self, source_offset: int) -> int | None:
         """Where a group at this offset can continue at the target; None for an offset before all that is known.
 
         No record from `source_offset` on is before the result.
         """
         at = bisect_right(self._columns[0], source_offset) - 1
-        return None if at < 0 else self._run(at).translated(source_offset)
+        return None if at < 0 else self._run(at).translate_offset(source_offset)
 
     def _run(self, at: int) -> OffsetRun:
         return OffsetRun(*[column[at] for column in self._columns])
@@ -204,10 +204,10 @@ class SourceOffsetIndex:
         if index is not None:
             index.add(run)
 
-    def translated(self, partition: TopicPartition, source_offset: int) -> int | None:
-        """As `PartitionIndex.translated`; None for a partition of another worker too."""
+    def translate_offset(self, partition: TopicPartition, source_offset: int) -> int | None:
+        """As `PartitionIndex.translate_offset`; None for a partition of another worker too."""
         index = self._partitions.get(partition)
-        return None if index is None else index.translated(source_offset)
+        return None if index is None else index.translate_offset(source_offset)
 
     def last(self, partition: TopicPartition) -> OffsetRun | None:
         """The newest run of a partition; None if there is none."""

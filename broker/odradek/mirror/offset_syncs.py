@@ -25,7 +25,7 @@ from odradek.mirror.formats import (
     run_header,
     topics_header,
 )
-from odradek.mirror.offset_index import OffsetRun, joined
+from odradek.mirror.offset_index import OffsetRun, join_runs
 
 # Between two syncs of a partition. With ten transactions in a second a run of that time has fifty markers, by which a
 # translation after a restart may be behind.
@@ -50,7 +50,7 @@ class PendingSyncs:
             run.source_first_offset >= before.source_end_offset
             and run.target_first_offset >= before.target_end_offset
         ):
-            run = joined(before, run)
+            run = join_runs(before, run)
         self._runs[partition] = run
 
     def keep(self, partitions: Iterable[TopicPartition]) -> None:

@@ -42,8 +42,8 @@ class PartitionStart(NamedTuple):
 class PassedListener(Protocol):
     """Receives batches in the order of their offsets, per partition. Must not block; must not raise."""
 
-    def passed(self, batches: Sequence[PassedBatch]) -> None:
+    def note_passed(self, batches: Sequence[PassedBatch]) -> None:
         """These batches are committed."""
 
-    def assigned(self, partitions: Sequence[TopicPartition]) -> None:
+    def set_assignment(self, partitions: Sequence[TopicPartition]) -> None:
         """These source partitions are this worker's from now on, and no others; what was seen of others is old."""

@@ -34,7 +34,7 @@ class Mismatch(NamedTuple):
     what: str
 
 
-def committed_position(position: Position, identity: SourceIdentity) -> CommittedOffset:
+def build_committed_position(position: Position, identity: SourceIdentity) -> CommittedOffset:
     """The position as it is committed at the target."""
     metadata = {_CLUSTER: identity.cluster_id, _TOPIC: str(identity.topic_id), _EPOCH: position.leader_epoch}
     return CommittedOffset(position.offset, -1, json.dumps(metadata, separators=(",", ":")))

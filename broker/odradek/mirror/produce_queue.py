@@ -40,7 +40,7 @@ from odradek.foundation.transaction_errors import (
     OutOfOrderSequence,
     ProducerFenced,
 )
-from odradek.mirror.batch_passing import ProducerStamp, ReadyBatch, stamped
+from odradek.mirror.batch_passing import ProducerStamp, ReadyBatch, stamp_batch
 from odradek.mirror.errors import BatchRefused
 from odradek.wire.records.batch import COMPRESSION_MASK, BatchView, advance_sequence
 from odradek.wire.records.compression import Compression
@@ -153,7 +153,7 @@ class ProduceQueue:
         self._check()
         for batch in batches:
             lane = self._lanes.setdefault(batch.topic_partition, _Lane())
-            batch.data = stamped(
+            batch.data = stamp_batch(
                 batch.ready.data,
                 ProducerStamp(
                     self._identity.id,
@@ -168,7 +168,7 @@ class ProduceQueue:
             self._deadline = _now() + self._timeout_seconds
         self._send()
 
-    async def drained(self) -> list[OutgoingBatch]:
+    async def drain(self) -> list[OutgoingBatch]:
         """All batches since the last call, acknowledged, in the order of their partitions. Raises why one could not be
         written: what the rest of them did is then unknown.
         """
@@ -274,12 +274,12 @@ class ProduceQueue:
             self._requests_at[leader] -= 1
         missing = LeaderNotAvailable(f"broker {leader} did not answer for a partition")
         for batch in batches:
-            self._answered(batch, outcomes.get(batch.topic_partition, missing))
+            self._take_answer(batch, outcomes.get(batch.topic_partition, missing))
         self._changed.set()
         if self._failure is None:
             self._send()
 
-    def _answered(self, batch: OutgoingBatch, outcome: BatchOutcome | OdradekError) -> None:
+    def _take_answer(self, batch: OutgoingBatch, outcome: BatchOutcome | OdradekError) -> None:
         lane = self._lanes.get(batch.topic_partition)
         if lane is None or batch not in lane.in_flight:
             return
@@ -299,7 +299,7 @@ class ProduceQueue:
         else:
             self._on_failure(batch.topic_partition, outcome)
             self._failure = self._failure or (
-                outcome if isinstance(outcome, _OF_THE_PRODUCER) else _refused(batch, outcome)
+                outcome if isinstance(outcome, _OF_THE_PRODUCER) else _build_refusal(batch, outcome)
             )
             return
         self._settle(batch.topic_partition, lane)
@@ -349,7 +349,7 @@ def _is_damaged(batch: OutgoingBatch, outcome: OdradekError) -> bool:
     return False
 
 
-def _refused(batch: OutgoingBatch, outcome: OdradekError) -> BatchRefused:
+def _build_refusal(batch: OutgoingBatch, outcome: OdradekError) -> BatchRefused:
     ready = batch.ready
     is_damaged = isinstance(outcome, CorruptRecord)
     return BatchRefused(

@@ -107,7 +107,7 @@ class History:
             and 0 <= checkpoint.source_offset <= mirrored.position
             and 0 <= checkpoint.target_offset <= mirrored.target_end_offset
         )
-        return list(_merged(runs, [point(*pair) for pair in points]))
+        return list(_merge_points(runs, [point(*pair) for pair in points]))
 
 
 def _is_of(mirrored: Mirrored, stored: TopicIds | None) -> bool:
@@ -118,7 +118,7 @@ def _is_of(mirrored: Mirrored, stored: TopicIds | None) -> bool:
 _END: Final = OffsetRun(2**63 - 1, 2**63 - 1, 2**63 - 1, 2**63 - 1, 0)
 
 
-def _merged(runs: list[OffsetRun], points: list[OffsetRun]) -> Iterator[OffsetRun]:
+def _merge_points(runs: list[OffsetRun], points: list[OffsetRun]) -> Iterator[OffsetRun]:
     """The runs, and the points that lie between two of them on both sides."""
     before: OffsetRun | None = None
     at = 0

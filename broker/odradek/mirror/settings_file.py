@@ -199,7 +199,7 @@ class _Reader:
         return [(one, other) for one in self._aliases for other in self._aliases if one != other]
 
     def _is_enabled(self, pair: tuple[str, str]) -> bool:
-        return bool(self._values(_FLOW_KEYS, self._given(pair), where=_prefix(pair))["enabled"])
+        return bool(self._values(_FLOW_KEYS, self._get_given(pair), where=_prefix(pair))["enabled"])
 
     def _has_reverse(self, flow: FlowSettings) -> bool:
         """Whether a flow is mirrored, and only emits heartbeats in the other direction."""
@@ -210,11 +210,11 @@ class _Reader:
     def _back(self, flow: FlowSettings) -> FlowSettings:
         return self._flow((flow.target.alias, flow.source.alias))
 
-    def _given(self, pair: tuple[str, str]) -> dict[str, str]:
+    def _get_given(self, pair: tuple[str, str]) -> dict[str, str]:
         return {**self._common, **self._by_flow.get(pair, {})}
 
     def _flow(self, pair: tuple[str, str]) -> FlowSettings:
-        values = self._values(_FLOW_KEYS, self._given(pair), where=_prefix(pair))
+        values = self._values(_FLOW_KEYS, self._get_given(pair), where=_prefix(pair))
         needs_source = values["enabled"]
         return FlowSettings(
             source=self._cluster(pair[0]) if needs_source else ClusterSettings(pair[0], {}),

@@ -44,7 +44,7 @@ class SourceRun(NamedTuple):
     size_bytes: int
 
 
-def committed_run(
+def read_committed_run(
     data: memoryview, aborted: Sequence[tuple[int, int]], *, position: Position, rules: TargetRules
 ) -> SourceRun:
     """The batches of `data` that readers of committed records see, from `position` on.

@@ -51,7 +51,7 @@ from odradek.foundation.tasks import TaskOwner
 from odradek.mirror.bandwidth import Bandwidth
 from odradek.mirror.batch_passing import TargetRules
 from odradek.mirror.errors import PartitionStopped
-from odradek.mirror.source_batches import Position, SourceRun, committed_run, entries
+from odradek.mirror.source_batches import Position, SourceRun, entries, read_committed_run
 from odradek.wire.records.batch import read_header
 
 logger = logging.getLogger(__name__)
@@ -213,7 +213,7 @@ class SourceReader:
             cluster = await self._client.topics(sorted({one.topic_partition.topic for one in ready}))
         except OdradekError as failure:
             if generation == self._generation:
-                self._failed(ready, failure)
+                self._note_failure(ready, failure)
             return
         if generation != self._generation:
             return
@@ -236,11 +236,13 @@ class SourceReader:
                 else:
                     leader = partition.leader
             except OdradekError as failure:
-                self._failed([one], failure)
+                self._note_failure([one], failure)
                 continue
             if leader == NO_LEADER:
                 self._client.invalidate()
-                self._failed([one], UnknownTopicOrPartition(f"partition {one.topic_partition} has no leader"))
+                self._note_failure(
+                    [one], UnknownTopicOrPartition(f"partition {one.topic_partition} has no leader")
+                )
             elif leader not in self._busy:
                 by_leader.setdefault(leader, []).append(one)
         for leader, partitions in by_leader.items():
@@ -277,7 +279,7 @@ class SourceReader:
                         self._take_answer(one, answer)
         except OdradekError as failure:
             if generation == self._generation:
-                self._failed(partitions, failure)
+                self._note_failure(partitions, failure)
         finally:
             self._busy.discard(leader)
             for one in partitions:
@@ -309,7 +311,7 @@ class SourceReader:
         for one in unsure:
             key, end = one.topic_partition, ends.get(one.topic_partition)
             if end is not None and end.failure is not None:
-                self._failed([one], end.failure)
+                self._note_failure([one], end.failure)
             elif end is not None and (end.end_offset < one.fetch_position.offset or key in lacking):
                 self._stop_partition(one, "truncated", _truncation(one, end.end_offset))
             else:
@@ -347,16 +349,18 @@ class SourceReader:
             if isinstance(answer.failure, OffsetOutOfRange):
                 self._out_of_range(one, answer)
             else:
-                self._failed([one], answer.failure)
+                self._note_failure([one], answer.failure)
             return
         if answer.last_stable_offset >= 0:
             self._on_end(one.topic_partition, answer.last_stable_offset)
         one.failures = 0
         if not len(answer.data):
             return
-        self._bandwidth.used(len(answer.data))
+        self._bandwidth.note_read(len(answer.data))
         try:
-            run = committed_run(answer.data, answer.aborted, position=one.fetch_position, rules=one.rules)
+            run = read_committed_run(
+                answer.data, answer.aborted, position=one.fetch_position, rules=one.rules
+            )
         except CorruptRecord as failure:
             one.damaged_reads += 1
             if one.damaged_reads >= MIRROR_DAMAGED_READS_MAX:
@@ -364,7 +368,7 @@ class SourceReader:
                     one, "damaged", f"partition {one.topic_partition} cannot be read: {failure}"
                 )
             else:
-                self._failed([one], failure)
+                self._note_failure([one], failure)
             return
         one.damaged_reads = 0
         one.fetch_position = run.after
@@ -388,7 +392,7 @@ class SourceReader:
         one.stopped = self._stop(one.topic_partition, kind, what)
         logger.error("%s", one.stopped)
 
-    def _failed(self, partitions: Iterable[SourcePartition], failure: OdradekError) -> None:
+    def _note_failure(self, partitions: Iterable[SourcePartition], failure: OdradekError) -> None:
         if isinstance(failure, METADATA_STALE):
             self._client.invalidate()
         for one in partitions:

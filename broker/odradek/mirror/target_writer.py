@@ -100,7 +100,7 @@ class TargetWriter:
 
         Raises why not. Nothing of it is committed then, or the answer is lost: only the positions show which.
         """
-        done = await self._queue.drained()
+        done = await self._queue.drain()
         if self._requests is None:
             await self._membership.commit(positions)
         else:
@@ -108,7 +108,7 @@ class TargetWriter:
             await self._commit_transaction(self._requests, positions)
         self._is_open = False
         self.bytes_open = 0
-        return [_passed(batch) for batch in done]
+        return [_build_passed(batch) for batch in done]
 
     async def _commit_transaction(
         self, requests: TransactionRequests, positions: Mapping[TopicPartition, CommittedOffset]
@@ -135,7 +135,7 @@ class TargetWriter:
                 )
 
 
-def _passed(batch: OutgoingBatch) -> PassedBatch:
+def _build_passed(batch: OutgoingBatch) -> PassedBatch:
     ready = batch.ready
     return PassedBatch(
         topic_partition_source=batch.source,

@@ -77,7 +77,7 @@ class TopicSync:
         self._on_failure = on_failure
         self.topics: dict[str, MirroredTopic] = {}
 
-    async def chosen(self) -> list[MirroredTopic]:
+    async def choose_topics(self) -> list[MirroredTopic]:
         """The topics of the source that are to be mirrored, as they are now."""
         found: list[MirroredTopic] = []
         for topic in await self._source.list():
@@ -88,7 +88,7 @@ class TopicSync:
 
     async def prepare(self) -> None:
         """Look at the source, and create and grow what is missing at the target."""
-        chosen = await self.chosen()
+        chosen = await self.choose_topics()
         existing = {topic.name: len(topic.partitions) for topic in await self._target.list()}
         ready = {topic.target: topic for topic in chosen}
         await self._create([topic for topic in chosen if topic.target not in existing], ready)
@@ -162,7 +162,7 @@ class TopicSync:
         specs: list[TopicSpec] = []
         for topic in missing:
             entries = configs.get(topic.source, [])
-            wanted = {} if isinstance(entries, OdradekError) else self._wanted(entries)
+            wanted = {} if isinstance(entries, OdradekError) else self._select_mirrored(entries)
             specs.append(
                 TopicSpec(topic.target, topic.partitions, self._settings.replication_factor, configs=wanted)
             )
@@ -186,7 +186,7 @@ class TopicSync:
             )
         return "it cannot be created; create it at the target by hand, or leave it out by topics.exclude"
 
-    def _wanted(self, entries: Iterable[ConfigEntry]) -> dict[str, str | None]:
+    def _select_mirrored(self, entries: Iterable[ConfigEntry]) -> dict[str, str | None]:
         return {entry.name: entry.value for entry in entries if self._is_mirrored(entry)}
 
     def _is_mirrored(self, entry: ConfigEntry) -> bool:
@@ -197,7 +197,7 @@ class TopicSync:
         return not entry.is_default or self._settings.use_defaults_from is Side.SOURCE
 
     def _changes(self, original: list[ConfigEntry], copy: list[ConfigEntry]) -> list[ConfigChange]:
-        wanted = self._wanted(original)
+        wanted = self._select_mirrored(original)
         known = {entry.name for entry in original}
         present = {entry.name: entry for entry in copy}
         changes = [

@@ -95,7 +95,7 @@ class OffsetTranslation:
         self._groups = GroupTranslator(
             source,
             is_selected=self._is_selected,
-            translate=self.index.translated,
+            translate=self.index.translate_offset,
             targets=self._targets,
         )
         self._group_sync = GroupSync(target)
@@ -131,7 +131,7 @@ class OffsetTranslation:
                 await start()
                 return
             except OdradekError as failure:
-                self._failed(name.replace(" ", "-"), f"{name} are not written yet", failure)
+                self._note_failure(name.replace(" ", "-"), f"{name} are not written yet", failure)
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def _start_syncs(self) -> None:
@@ -185,7 +185,7 @@ class OffsetTranslation:
 
     # --- from the data path ------------------------------------------------------------------------------------------
 
-    def assigned(self, partitions: Sequence[TopicPartition]) -> None:
+    def set_assignment(self, partitions: Sequence[TopicPartition]) -> None:
         """These partitions of the source are this worker's; `begin` says where they begin."""
         kept = set(partitions)
         for partition in [key for key in self._partitions if key not in kept]:
@@ -235,7 +235,7 @@ class OffsetTranslation:
             and last.target_end_offset <= now.target_end_offset
         )
 
-    def passed(self, batches: Sequence[PassedBatch]) -> None:
+    def note_passed(self, batches: Sequence[PassedBatch]) -> None:
         """These batches are committed at the target."""
         for batch in batches:
             partition = batch.topic_partition_source
@@ -268,10 +268,10 @@ class OffsetTranslation:
     async def _rebuild(self, begun: Mapping[TopicPartition, Mirrored]) -> None:
         while True:
             try:
-                history = await self._stored(begun)
+                history = await self._read_stored(begun)
                 break
             except OdradekError as failure:
-                self._failed("stored-offsets", "stored offsets were not read", failure)
+                self._note_failure("stored-offsets", "stored offsets were not read", failure)
             await asyncio.sleep(_RETRY_SECONDS)
             if not any(self._partitions.get(key) is mirrored for key, mirrored in begun.items()):
                 return  # another assignment reads its own
@@ -284,7 +284,7 @@ class OffsetTranslation:
         )
         self._rebuilt.set()
 
-    async def _stored(self, begun: Mapping[TopicPartition, Mirrored]) -> History:
+    async def _read_stored(self, begun: Mapping[TopicPartition, Mirrored]) -> History:
         history = History(begun)
         settings = self._settings
         if settings.emit_offset_syncs_enabled:
@@ -317,7 +317,7 @@ class OffsetTranslation:
                 if not is_repeated:
                     return
             except OdradekError as failure:
-                self._failed("groups", "groups of the source were not listed", failure)
+                self._note_failure("groups", "groups of the source were not listed", failure)
                 pause = _RETRY_SECONDS
             await asyncio.sleep(pause)
 
@@ -341,11 +341,11 @@ class OffsetTranslation:
             if not self._is_current():
                 return
             try:
-                await act(await self._groups.translated(group_id))
+                await act(await self._groups.translate_group(group_id))
             except (ConnectionFailed, ClientTimeout):
                 raise  # the others would wait as long
             except OdradekError as failure:
-                self._failed(kind, f"offsets of group {group_id!r} were not mirrored", failure)
+                self._note_failure(kind, f"offsets of group {group_id!r} were not mirrored", failure)
 
     # --- syncs and the rest ------------------------------------------------------------------------------------------
 
@@ -372,7 +372,7 @@ class OffsetTranslation:
             try:
                 await act()
             except OdradekError as failure:
-                self._failed("offsets", f"{act.__name__.strip('_').replace('_', ' ')} failed", failure)
+                self._note_failure("offsets", f"{act.__name__.strip('_').replace('_', ' ')} failed", failure)
             await self._pause(seconds)
 
     async def _pause(self, seconds: float) -> None:
@@ -383,9 +383,9 @@ class OffsetTranslation:
         if now() - began > seconds + _STALL_SECONDS:
             await asyncio.sleep(_STALL_SECONDS)
 
-    def _failed(self, kind: str, what: str, failure: OdradekError) -> None:
+    def _note_failure(self, kind: str, what: str, failure: OdradekError) -> None:
         text = f"{self._settings.label}: {what}, and will be tried again: {failure}"
-        self._counters.failed(kind, text)
+        self._counters.note_failure(kind, text)
         self._log.warning("%s", text)
 
 

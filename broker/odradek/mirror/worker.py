@@ -160,7 +160,7 @@ class Worker:
 
     async def _generation(self) -> None:
         if self._must_join:
-            self._parts.counters.unassigned()
+            self._parts.counters.clear_assignment()
         if self._must_look:
             await self._prepare_topics()
             self._must_look = False
@@ -199,11 +199,11 @@ class Worker:
     async def _join(self) -> tuple[Sequence[TopicPartition], Place]:
         self._must_join, self._share, self._is_joining = False, None, True
         try:
-            return await self._joined()
+            return await self._join_group()
         finally:
             self._is_joining = False
 
-    async def _joined(self) -> tuple[Sequence[TopicPartition], Place]:
+    async def _join_group(self) -> tuple[Sequence[TopicPartition], Place]:
         joined = await self._membership.join(sorted(self._parts.topics.topics))
         self.is_leader = joined.is_leader
         shares = {}
@@ -230,7 +230,7 @@ class Worker:
             group_id=self._parts.group_id,
             transactional_id=self._transactional_id(place.number) if settings.is_exactly_once else None,
             timeout_ms=settings.transaction_timeout_ms,
-            on_failure=lambda key, failure: self._parts.counters.failed(
+            on_failure=lambda key, failure: self._parts.counters.note_failure(
                 type(failure).__name__, f"partition {key} of the target: {failure}"
             ),
         )
@@ -285,7 +285,7 @@ class Worker:
         if isinstance(failure, FENCED):
             self._must_join = True
             self._parts.counters.fencings += 1
-        self._parts.counters.failed(type(failure).__name__, str(failure))
+        self._parts.counters.note_failure(type(failure).__name__, str(failure))
         logger.warning("%s: %s; begins again", self._parts.settings.label, failure)
 
     async def _pause(self, failures: int) -> None:

@@ -76,12 +76,12 @@ class EndingConnection(Connection):
 
     def mute(self, milliseconds: int, still_due_ms: Callable[[], int]) -> None:
         if self._mute is None:
-            self._mute = Mute(self._transport, self._unmuted)
+            self._mute = Mute(self._transport, self._end_mute)
             self._holds += 1
             self._pause_reading()
         self._mute.extend(milliseconds, still_due_ms)
 
-    def _unmuted(self, is_peer_gone: bool) -> None:
+    def _end_mute(self, is_peer_gone: bool) -> None:
         self._mute = None
         if is_peer_gone:
             self.abort()

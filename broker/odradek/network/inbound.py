@@ -198,7 +198,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         if self._life is not OPEN:
             return
         before = self._reader.bytes_held()
-        frames = self._reader.received(nbytes)
+        frames = self._reader.take_received(nbytes)
         if frames:
             if self._frames or self._holds or not _are_short(frames):
                 self._frames.extend(frames)
@@ -368,7 +368,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
                 self._pending_bytes += request_bytes
             self._answers.append(queued)
             answer.start(self._tasks)
-            answer.when_settled(lambda pending: self._settled(queued, pending))
+            answer.when_settled(lambda pending: self._take_answer(queued, pending))
             return
         assert not isinstance(answer, Pending)
         if not self._answers:
@@ -380,7 +380,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         queued.make_ready(answer)
         self._queued_bytes += queued.bytes
 
-    def _settled(self, queued: QueuedAnswer, pending: Pending[Frame | None]) -> None:
+    def _take_answer(self, queued: QueuedAnswer, pending: Pending[Frame | None]) -> None:
         if pending.cancelled():
             if self._life is OPEN:
                 self._fail(OdradekError("the answer to a request was cancelled"))
@@ -439,7 +439,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
                 self._loop.call_soon(self._pump_again)
                 return
             try:
-                sent = self._source.send_next(out, self._loaded)
+                sent = self._source.send_next(out, self._end_load)
             except OSError as failure:
                 self._fail(failure)
                 return
@@ -458,7 +458,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         self._resume()
         self._close_when_done()
 
-    def _loaded(self, failure: BaseException | None) -> None:
+    def _end_load(self, failure: BaseException | None) -> None:
         """The thread has replaced the slice at the head of `_out` with bytes, or failed."""
         self._output = LOAD_ENDED[self._output]
         if self._life is LOST:

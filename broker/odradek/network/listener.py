@@ -292,8 +292,8 @@ class Listener:
             memory=self._memory,
             turns=self._turns,
             lines=self._lines,
-            on_made=self._made,
-            on_lost=self._lost,
+            on_made=self._add_connection,
+            on_lost=self._remove_connection,
             tasks=self._tasks,
             admitted_ip=ip,
             executor=self._executor,
@@ -302,13 +302,13 @@ class Listener:
             now=self._now,
         )
 
-    def _made(self, connection: InboundConnection) -> None:
+    def _add_connection(self, connection: InboundConnection) -> None:
         self.accepted += 1
         self.connections[connection] = None
         if self.on_connection_made is not None:
             self.on_connection_made(connection)
 
-    def _lost(self, connection: InboundConnection) -> None:
+    def _remove_connection(self, connection: InboundConnection) -> None:
         self.connections.pop(connection, None)
         self._quiet_since.pop(connection, None)
         self._ended_requests += connection.requests

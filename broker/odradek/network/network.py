@@ -227,7 +227,7 @@ class _SystemListeningSockets:
                 return
             early = None if self._arrive is None else self._arrive(address[0])
             if early is None:
-                self._accepted(accepted, address[0])
+                self._admit_socket(accepted, address[0])
             else:
                 self._came_early(accepted, address[0], *early)
 
@@ -253,7 +253,7 @@ class _SystemListeningSockets:
             self._admission.on_next_release(self._end_wait)
             return
         (accepted, ip), self._waiting = self._waiting, None
-        self._accepted(accepted, ip)
+        self._admit_socket(accepted, ip)
         self._resume()
 
     def _accept_failed(self, failure: OSError) -> None:
@@ -268,7 +268,7 @@ class _SystemListeningSockets:
         self._pause()
         self._loop.call_later(ACCEPT_RETRY_PAUSE_SECONDS, self._resume)
 
-    def _accepted(self, accepted: socket.socket, ip: str) -> None:
+    def _admit_socket(self, accepted: socket.socket, ip: str) -> None:
         if not self._admission.admit(ip):
             self._lines.warning(
                 "a connection from %s was closed: the address has max.connections.per.ip open already", ip
@@ -294,7 +294,7 @@ class _SystemListeningSockets:
         )
         self._connecting.add(task)
 
-        def connected(task: asyncio.Task[object]) -> None:
+        def end_handshake(task: asyncio.Task[object]) -> None:
             self._connecting.discard(task)
             failure = None if task.cancelled() else task.exception()
             if task.cancelled() or failure is not None:
@@ -302,4 +302,4 @@ class _SystemListeningSockets:
                 accepted.close()
                 self._admission.release(ip)
 
-        task.add_done_callback(connected)
+        task.add_done_callback(end_handshake)

@@ -176,9 +176,9 @@ class OutboundConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self.bytes_in += nbytes
-        for frame in self._reader.received(nbytes):
+        for frame in self._reader.take_received(nbytes):
             if self._failure is None:
-                self._received(frame)
+                self._receive_frame(frame)
         if self._reader.failure is not None:
             self._fail(self._reader.failure)
 
@@ -188,7 +188,7 @@ class OutboundConnection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._may_write.set()
 
-    def _received(self, frame: memoryview) -> None:
+    def _receive_frame(self, frame: memoryview) -> None:
         if not self._waiting:
             self._fail(FrameError(f"an answer of {len(frame)} bytes came, but no request waits for one"))
             return

@@ -49,7 +49,7 @@ class Pending(Generic[T]):
         if self._value is _UNSETTLED:
             self._steps.append((respond, failed))
         elif self._value is not _CANCELLED:
-            self._value, self._error = _stepped(respond, failed, self._value, self._error)
+            self._value, self._error = _run_step(respond, failed, self._value, self._error)
         return cast("Pending[U]", self)
 
     def time_steps(self, note: Callable[[float], None], *, seconds_max: float) -> None:
@@ -114,7 +114,7 @@ class Pending(Generic[T]):
         self._value = value
         if value is not _CANCELLED and self._steps:
             for respond, failed in self._steps:
-                value, error = _stepped(respond, failed, value, error)
+                value, error = _run_step(respond, failed, value, error)
             self._value = value
         self._error = error
         callbacks, self._callbacks = self._callbacks, []
@@ -165,7 +165,7 @@ def when_ready(
     return respond(result)
 
 
-def _stepped(
+def _run_step(
     respond: Callable[[Any], object],
     failed: Callable[[Exception], object] | None,
     value: object,

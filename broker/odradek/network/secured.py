@@ -156,7 +156,7 @@ class _Conversation(asyncio.BufferedProtocol):
         return self._reader.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        for frame in self._reader.received(nbytes):
+        for frame in self._reader.take_received(nbytes):
             if self._answer is not None and not self._answer.done():
                 self._answer.set_result(frame)
         if self._reader.failure is not None:

@@ -59,7 +59,7 @@ class RemainingSlice:
         self.position += sent
         self.size -= sent
 
-    def cached(self, size_max: int) -> int:
+    def count_cached(self, size_max: int) -> int:
         """The number of next bytes, at most `size_max`, that the page cache seems to hold."""
         position = self.position
         end = position + min(self.size, size_max)
@@ -193,7 +193,7 @@ class PartSource:
         if self._transport.get_write_buffer_size() or self._transport.is_closing():
             return 0
         remaining = self._remaining(out, head)
-        size = remaining.cached(SENDFILE_BYTES_MAX)
+        size = remaining.count_cached(SENDFILE_BYTES_MAX)
         if not size:
             return 0
         try:
@@ -219,7 +219,7 @@ class PartSource:
     ) -> None:
         reading = asyncio.get_running_loop().run_in_executor(self._executor, part.read)
 
-        def done(future: asyncio.Future[bytes]) -> None:
+        def take_part(future: asyncio.Future[bytes]) -> None:
             if future.cancelled():
                 loaded(OSError("reading a log file was cancelled"))
                 return
@@ -228,4 +228,4 @@ class PartSource:
                 out[0] = future.result()
             loaded(failure)
 
-        reading.add_done_callback(done)
+        reading.add_done_callback(take_part)

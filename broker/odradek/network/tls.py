@@ -127,7 +127,7 @@ class TlsStream(asyncio.BufferedProtocol):
 
         Empty without a certificate, and for a session that was resumed.
         """
-        return _verified_chain(self._ssl)
+        return _get_verified_chain(self._ssl)
 
     # --- what the plain transport calls -----------------------------------------------------------------------
 
@@ -258,23 +258,23 @@ class TlsStream(asyncio.BufferedProtocol):
             except ssl.SSLZeroReturnError:
                 is_ended = True
             except ssl.SSLError as failure:
-                self._broken(failure)
+                self._end_broken(failure)
                 return
             if filled:
                 self._app.buffer_updated(filled)
             if is_ended:
-                self._ended()
+                self._receive_close()
                 return
         if self._outgoing.pending and not self._is_lost:
             self._drain()
 
-    def _ended(self) -> None:
+    def _receive_close(self) -> None:
         """The peer has sent close_notify: nothing more will come from it."""
         if not self._is_closing:
             self._app.eof_received()
             self.close()
 
-    def _broken(self, failure: ssl.SSLError) -> None:
+    def _end_broken(self, failure: ssl.SSLError) -> None:
         """Bytes came that are no TLS, or were changed on their way: nothing after them can be trusted."""
         if self._is_closing:
             return
@@ -309,7 +309,7 @@ class TlsStream(asyncio.BufferedProtocol):
                 self._ssl.write(cast(bytes, view[position : position + TLS_BYTES_PER_WRITE]))
                 self._plain.write(self._outgoing.read())
         except ssl.SSLError as failure:
-            self._broken(failure)
+            self._end_broken(failure)
 
     def writelines(self, parts: Iterable[_Bytes]) -> None:
         """Small parts are joined: a record of TLS for each would cost four times as much."""
@@ -380,7 +380,7 @@ class TlsStream(asyncio.BufferedProtocol):
         self._plain.set_write_buffer_limits(high=high, low=low)
 
 
-def _verified_chain(connection: ssl.SSLObject) -> list[bytes]:
+def _get_verified_chain(connection: ssl.SSLObject) -> list[bytes]:
     if sys.version_info >= (3, 13):
         return connection.get_verified_chain()
     else:  # noqa: RET505 - what follows a return would count as unreachable on Python 3.13

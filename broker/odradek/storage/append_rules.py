@@ -31,7 +31,7 @@ from odradek.wire.records.batch import (
     set_log_append_time,
     set_max_timestamp,
     validate_header,
-    verified_header,
+    verify_header,
 )
 from odradek.wire.records.builder import recompress
 from odradek.wire.records.compression import Compression, DecompressedTooLarge
@@ -207,7 +207,7 @@ class AppendRules:
             if not isinstance(batch, bytearray):
                 batch = bytearray(batch)
             set_log_append_time(batch, 0, timestamp_ms=now_ms)
-        return verified_header(batch), batch
+        return verify_header(batch), batch
 
     def _with_its_own_times(self, header: BatchHeader, batch: Records) -> tuple[BatchHeader, bytearray]:
         """Clear the flag of a batch that another broker had stamped, as Kafka does."""
@@ -221,7 +221,7 @@ class AppendRules:
             )
         mended = bytearray(batch)
         clear_log_append_time(mended, 0)
-        return verified_header(mended), mended
+        return verify_header(mended), mended
 
     def _validate_timestamps(
         self, header: BatchHeader, batch: Records, now_ms: int, decompressed_max: int
@@ -242,15 +242,15 @@ def _with_true_max_timestamp(batch: Records, decompressed_max: int) -> tuple[Bat
     set_max_timestamp(
         mended, 0, timestamp_ms=newest_timestamp_ms(BatchView(mended), size_max=decompressed_max)
     )
-    return verified_header(mended), mended
+    return verify_header(mended), mended
 
 
-def verified_headers(records: memoryview) -> list[tuple[int, BatchHeader]]:
+def verify_headers(records: memoryview) -> list[tuple[int, BatchHeader]]:
     """(position, header) of every batch in `records`, each checked. Raises CorruptRecord."""
     found = []
     position = 0
     while position < len(records):
-        header = verified_header(records, position)
+        header = verify_header(records, position)
         found.append((position, header))
         position += header.size_bytes
     return found

@@ -144,7 +144,7 @@ class SparseIndex:
 
     def replace(self, entries: list[tuple[int, int]]) -> None:
         """Put these entries in the place of all that there were, on disk too. Raises OSError."""
-        packed = self._packed(entries)
+        packed = self._pack_entries(entries)
         file = self._open()
         file.truncate(0)
         self._stored = 0
@@ -165,12 +165,12 @@ class SparseIndex:
             file.truncate(position)
         unwritten = self.unwritten
         if unwritten:
-            file.append(self._packed(unwritten))
+            file.append(self._pack_entries(unwritten))
             self._last_stored = unwritten[-1]
             self._stored += len(unwritten)
             self.unwritten = []
 
-    def _packed(self, entries: list[tuple[int, int]]) -> bytes:
+    def _pack_entries(self, entries: list[tuple[int, int]]) -> bytes:
         return b"".join([self._entry.pack(key, value) for key, value in entries])
 
     def close(self) -> None:

@@ -145,7 +145,7 @@ class LogLoader:
         return [self._segment(base, files) for base in sorted(bases)]
 
     def _segment(self, base: int, files: Files) -> Segment:
-        segment = self._factory.listed(base, files, now_ms=self._now_ms)
+        segment = self._factory.from_files(base, files, now_ms=self._now_ms)
         index = files.get(f"{base:020d}{INDEX_SUFFIX}")
         times = files.get(f"{base:020d}{TIME_INDEX_SUFFIX}")
         whole = (

@@ -290,13 +290,13 @@ class Log:
     def end_offset_for_epoch(self, epoch: int) -> EpochEntry:
         return self.reader.end_offset_for_epoch(epoch)
 
-    def aborted_transactions(self, fetch_offset: int, upper_offset: int) -> list[AbortedTransaction]:
-        return self.reader.aborted_transactions(fetch_offset, upper_offset)
+    def find_aborted_transactions(self, fetch_offset: int, upper_offset: int) -> list[AbortedTransaction]:
+        return self.reader.find_aborted_transactions(fetch_offset, upper_offset)
 
-    def aborted_in(
+    def find_aborted_in(
         self, records: FileSlice, fetch_offset: int, *, offset_limit: int
     ) -> list[AbortedTransaction]:
-        return self.reader.aborted_in(records, fetch_offset, offset_limit=offset_limit)
+        return self.reader.find_aborted_in(records, fetch_offset, offset_limit=offset_limit)
 
     def flush(self, up_to: int | None = None) -> None:
         self._flusher.flush(up_to)

@@ -20,7 +20,7 @@ from odradek.storage.append_rules import (
     Origin,
     Records,
     require_fit,
-    verified_headers,
+    verify_headers,
 )
 from odradek.storage.config import LogConfig
 from odradek.storage.disk_space import is_shortage
@@ -41,7 +41,7 @@ from odradek.wire.records.batch import (
     BatchView,
     read_header,
     validate_header,
-    verified_header,
+    verify_header,
 )
 from odradek.wire.records.control import parse_marker
 from odradek.wire.records.validation import single_batch_bytes
@@ -127,7 +127,7 @@ class LogAppender:
             raise self._health.unusable()
         now_ms = self._clock.wall_ms()
         is_client = origin is Origin.CLIENT
-        header = verified_header(records)
+        header = verify_header(records)
         if header.batch_length + LOG_OVERHEAD_BYTES != len(records):
             if not is_client:
                 return self._append_several(records, leader_epoch, now_ms=now_ms)
@@ -212,7 +212,7 @@ class LogAppender:
         try:
             return self._producers.check(header, is_client=is_client, token=token)
         except OutOfOrderSequence:
-            below_offset = self._producers.unremembered_below(header)
+            below_offset = self._producers.find_unremembered_end(header)
             if below_offset is None:
                 raise
         self._producers.remember_older(
@@ -244,7 +244,7 @@ class LogAppender:
         checked: list[tuple[BatchHeader, bytearray]] = []
         next_offset = self._offsets.log_end_offset
         view = memoryview(records)
-        for position, found in verified_headers(view):
+        for position, found in verify_headers(view):
             batch = view[position : position + found.size_bytes]
             header, stored = self._rules.admit(found, batch, is_client=False, now_ms=now_ms)
             if header.producer_id >= 0 and header.is_control:
@@ -283,7 +283,7 @@ class LogAppender:
                 break
             if found and end + size > segment_bytes:
                 break
-            header = verified_header(view, end)
+            header = verify_header(view, end)
             base_offset, offset_delta = header.base_offset, header.last_offset_delta
             if offset_delta < 0 or (base_offset < next_offset and (found or not self._starts_inside(header))):
                 raise InvalidRecord(

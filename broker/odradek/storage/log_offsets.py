@@ -43,21 +43,21 @@ class LogOffsets:
         self.recovery_point = min(self.recovery_point, offset)
         self.log_start_offset = min(self.log_start_offset, offset)
         self.cleaned_offset = min(self.cleaned_offset, offset)
-        self._truncated()
+        self._report_truncation()
 
     def restart_at(self, offset: int) -> None:
         """The log is empty and starts at `offset`."""
         self.log_start_offset = self.log_end_offset = self.recovery_point = offset
         self.cleaned_offset = -1
-        self._truncated()
+        self._report_truncation()
 
     def restart_below_start(self, base_offset: int) -> None:
         """The log is empty and starts inside the batch at `base_offset`, which is written next."""
         self.recovery_point = base_offset
         self.cleaned_offset = -1
         self.truncations += 1
-        self._truncated()
+        self._report_truncation()
 
-    def _truncated(self) -> None:
+    def _report_truncation(self) -> None:
         if self.on_truncated is not None:
             self.on_truncated()

@@ -130,18 +130,18 @@ class LogReader:
 
         Raises KafkaStorageError, CorruptRecord.
         """
-        return lookup.finished(self.search_timestamp(timestamp_ms, offset_limit=offset_limit))
+        return lookup.finish_search(self.search_timestamp(timestamp_ms, offset_limit=offset_limit))
 
     def offset_of_max_timestamp(self, *, offset_limit: int | None = None) -> TimestampOffset | None:
         """The first of the records with the newest timestamp, also below the log's start; None in an empty log.
 
         Raises as the other.
         """
-        return lookup.finished(self.search_newest(offset_limit=offset_limit))
+        return lookup.finish_search(self.search_newest(offset_limit=offset_limit))
 
     def search_timestamp(self, timestamp_ms: int, *, offset_limit: int | None = None) -> lookup.Search:
         """`offset_for_timestamp` in steps, between which the log may change."""
-        return self._searched(
+        return self._run_search(
             lambda segments, limit: lookup.first_at_or_after(
                 segments,
                 timestamp_ms,
@@ -153,11 +153,11 @@ class LogReader:
 
     def search_newest(self, *, offset_limit: int | None = None) -> lookup.Search:
         """`offset_of_max_timestamp` in steps, between which the log may change."""
-        return self._searched(
+        return self._run_search(
             lambda segments, limit: lookup.newest(segments, offset_limit=limit), offset_limit
         )
 
-    def _searched(
+    def _run_search(
         self, begin: Callable[[Sequence[Segment], int], lookup.Search], offset_limit: int | None
     ) -> lookup.Search:
         limit = self._offsets.log_end_offset if offset_limit is None else offset_limit
@@ -190,7 +190,7 @@ class LogReader:
         """The newest epoch not above `epoch` and the offset where it ended; (-1, -1) when there is none."""
         return self._epochs.end_offset_for(epoch, log_end_offset=self._offsets.log_end_offset)
 
-    def aborted_transactions(self, fetch_offset: int, upper_offset: int) -> list[AbortedTransaction]:
+    def find_aborted_transactions(self, fetch_offset: int, upper_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions with records in [fetch_offset, upper_offset), in the order of their markers.
 
         Raises KafkaStorageError, CorruptRecord.
@@ -204,13 +204,13 @@ class LogReader:
                     break
         return found
 
-    def aborted_in(
+    def find_aborted_in(
         self, records: FileSlice, fetch_offset: int, *, offset_limit: int
     ) -> list[AbortedTransaction]:
         """The aborted transactions with records in what a read from `fetch_offset` below `offset_limit` has given.
 
         As in Kafka the bound is the next index entry behind the slice, else the next segment: a few more may be named.
-        Raises as `aborted_transactions`.
+        Raises as `find_aborted_transactions`.
         """
         segments = self._segments
         first = max(segments.floor(fetch_offset), 0)
@@ -231,4 +231,4 @@ class LogReader:
                 behind = segments.upper_offset(number, end_offset=self._offsets.log_end_offset)
             upper_offset = min(behind, offset_limit)
             break
-        return self.aborted_transactions(fetch_offset, upper_offset)
+        return self.find_aborted_transactions(fetch_offset, upper_offset)

@@ -60,7 +60,7 @@ class OpenedBatch(NamedTuple):
 Search = Generator[OpenedBatch | None, TimestampOffset | None, TimestampOffset | None]
 
 
-def finished(search: Search) -> TimestampOffset | None:
+def finish_search(search: Search) -> TimestampOffset | None:
     """The outcome of a search that is done at once, here."""
     found: TimestampOffset | None = None
     while True:

@@ -221,7 +221,7 @@ class ProducerStates:
 
     # --- what a snapshot does not have -------------------------------------------------------------------------------
 
-    def unremembered_below(self, header: BatchHeader) -> int | None:
+    def find_unremembered_end(self, header: BatchHeader) -> int | None:
         """Where to look for batches of this producer and epoch that a snapshot did not have: below this offset.
 
         None when all that can be duplicates are remembered.

@@ -15,8 +15,8 @@ The scan reads a few megabytes at a time and checksums slices of that buffer: no
 on the way, since a segment that is scanned needs new ones. It also notes where each producer's newest batches are, so
 that the segment is not read again for them.
 
-Most batches follow the one before as expected. `_Scanner._expected` reads those, with all checks in one condition and
-all counts in local variables, which saves a third of the time. It leaves the first other batch to `_Scanner._any`.
+Most batches follow the one before as expected. `_Scanner._read_expected` reads those, with all checks in one condition
+and all counts in local variables, which saves a third of the time. It leaves the first other batch to `_Scanner._any`.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class _Scanner:
         """
         position, filled = 0, len(view)
         while filled - position >= HEADER_BYTES:
-            position = self._expected(view, position)
+            position = self._read_expected(view, position)
             if filled - position < HEADER_BYTES:
                 break
             taken, wanted = self._any(view, position, file_position, file_bytes)
@@ -160,7 +160,7 @@ class _Scanner:
             position += taken
         return position, 0
 
-    def _expected(self, view: memoryview, position: int) -> int:
+    def _read_expected(self, view: memoryview, position: int) -> int:
         """Read batches from `position` on while they are whole and as expected; where the first other one begins.
 
         Recovery spends its time here.
@@ -306,7 +306,7 @@ class _Scanner:
                 and unconfirmed.is_new_epoch
                 and epoch >= unconfirmed.before.last_epoch
             )
-        known = self._known_epoch(base_offset)
+        known = self._find_checkpoint_epoch(base_offset)
         if problem is not None:
             if undo and unconfirmed is not None:
                 self._unconfirmed = None
@@ -329,7 +329,7 @@ class _Scanner:
             result.last_epoch = epoch
         return True
 
-    def _known_epoch(self, offset: int) -> int | None:
+    def _find_checkpoint_epoch(self, offset: int) -> int | None:
         """The checkpoint's epoch of this offset; None before its first entry. Sets where its next epoch begins.
 
         After its last entry the checkpoint may know less than the log, never more: `_check_order_at` is the limit then.

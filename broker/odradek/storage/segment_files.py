@@ -18,7 +18,7 @@ Files = dict[str, DirectoryEntry]
 """Files by name."""
 
 
-def listed_files(disk: Disk, directory: str) -> Files:
+def list_files(disk: Disk, directory: str) -> Files:
     """The files of a log's directory. Raises OSError, also when one of a segment is a link."""
     files: Files = {}
     for entry in disk.entries(directory):
@@ -49,7 +49,7 @@ class SegmentFactory(NamedTuple):
         segment.create()
         return segment
 
-    def listed(self, base_offset: int, files: Files, *, now_ms: int, suffix: str = "") -> Segment:
+    def from_files(self, base_offset: int, files: Files, *, now_ms: int, suffix: str = "") -> Segment:
         """The segment whose log file is among the listed `files`."""
         stem = f"{base_offset:020d}"
         log = files[stem + LOG_SUFFIX + suffix]

@@ -192,9 +192,9 @@ class SegmentSet:
 
     def delete_files(self, segments: Sequence[Segment]) -> None:
         """Let the files of removed segments go after file.delete.delay.ms. Raises OSError."""
-        self._deletes.schedule(segments, due_at_seconds=self._delayed_seconds())
+        self._deletes.schedule(segments, due_at_seconds=self._delete_due_seconds())
 
-    def _delayed_seconds(self) -> float:
+    def _delete_due_seconds(self) -> float:
         return self._clock.monotonic_seconds() + self._config.file_delete_delay_ms / 1000
 
     def pop_due_deletes(self, now_seconds: float) -> list[str]:
@@ -213,7 +213,7 @@ class SegmentSet:
         now_ms = self._clock.wall_ms()
         swap = SegmentSwap(self._disk, self._directory, base_offsets)
         self._check_swap(replaced, base_offsets)
-        old_end, new_end = end_of_run(replaced), end_of_run(swap.cleaned(now_ms=now_ms))
+        old_end, new_end = end_of_run(replaced), end_of_run(swap.open_cleaned(now_ms=now_ms))
         if old_end != new_end:
             raise ValueError(
                 f"segments of {self._directory} that end at {old_end} cannot be replaced by segments that end at "
@@ -221,11 +221,11 @@ class SegmentSet:
             )
         swap.begin()
         self._deletes.schedule(
-            replaced, due_at_seconds=self._delayed_seconds(), keep_snapshots=frozenset(base_offsets)
+            replaced, due_at_seconds=self._delete_due_seconds(), keep_snapshots=frozenset(base_offsets)
         )
         self._disk.sync_directory(self._directory)
         files = swap.finish()
-        new = [self._factory.listed(base, files, now_ms=now_ms) for base in base_offsets]
+        new = [self._factory.from_files(base, files, now_ms=now_ms) for base in base_offsets]
         for segment in new:
             segment.close_to_appends()
         self._replace([*self._without(replaced), *new])

@@ -29,7 +29,7 @@ from odradek.storage.headers import headers
 from odradek.storage.index import IndexDamagedError
 from odradek.storage.open_files import OpenFiles
 from odradek.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX, Segment
-from odradek.storage.segment_files import Files, SegmentFactory, base_offset_of, listed_files
+from odradek.storage.segment_files import Files, SegmentFactory, base_offset_of, list_files
 
 logger = logging.getLogger(__name__)
 
@@ -62,21 +62,21 @@ class SegmentSwap:
         self._directory = directory
         self._base_offsets = tuple(base_offsets)
 
-    def cleaned(self, *, now_ms: int) -> list[Segment]:
+    def open_cleaned(self, *, now_ms: int) -> list[Segment]:
         """The new segments as step 1 left them. Raises OSError, also when one has no log file."""
-        files = listed_files(self._disk, self._directory)
+        files = list_files(self._disk, self._directory)
         factory = SegmentFactory(self._directory, self._disk, OpenFiles())
         found = []
         for base in self._base_offsets:
             name = f"{base:020d}{LOG_SUFFIX}{CLEANED_SUFFIX}"
             if name not in files:
                 raise FileNotFoundError(f"{self._directory}/{name} is not there")
-            found.append(factory.listed(base, files, now_ms=now_ms, suffix=CLEANED_SUFFIX))
+            found.append(factory.from_files(base, files, now_ms=now_ms, suffix=CLEANED_SUFFIX))
         return found
 
     def begin(self) -> None:
         """Step 2. Raises OSError."""
-        files = listed_files(self._disk, self._directory)
+        files = list_files(self._disk, self._directory)
         for name in files:
             # A round that was given up left them. At a crash they would void this swap.
             if name.endswith(CLEANED_SUFFIX):
@@ -94,7 +94,7 @@ class SegmentSwap:
 
     def finish(self) -> Files:
         """Step 4; the directory's files afterwards. Raises OSError."""
-        files = listed_files(self._disk, self._directory)
+        files = list_files(self._disk, self._directory)
         _rename_swapped(self._disk, self._directory, files)
         return files
 
@@ -104,7 +104,7 @@ def settle_files(disk: Disk, directory: str, *, now_ms: int) -> Files:
 
     Raises OSError, and CorruptRecord when a log file to swap in cannot be read; nothing of its run is deleted then.
     """
-    files = listed_files(disk, directory)
+    files = list_files(disk, directory)
     cleaned = [name for name in files if name.endswith(CLEANED_SUFFIX)]
     bases = [base for base in map(base_offset_of, cleaned) if base is not None]
     incomplete = [
@@ -131,7 +131,7 @@ def _remove_replaced(disk: Disk, directory: str, files: Files, *, now_ms: int) -
     if not bases:
         return
     factory = SegmentFactory(directory, disk, OpenFiles())
-    run = [factory.listed(base, files, now_ms=now_ms, suffix=SWAP_SUFFIX) for base in bases]
+    run = [factory.from_files(base, files, now_ms=now_ms, suffix=SWAP_SUFFIX) for base in bases]
     end = end_of_run(run) or bases[0]
     replaced = []
     for name in files:

@@ -289,7 +289,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         self.group.die(errors.CoordinatorNotAvailable("moved"))
         assert self.host.stored is not None
         stored = self.host.stored
-        self.group = ClassicGroup.restored("g", stored, self.host)
+        self.group = ClassicGroup.from_value("g", stored, self.host)
         self.group.start_sessions()
         if self.group.rebalance.state in (GroupState.STABLE, GroupState.EMPTY):
             assert self.group.rebalance.value() == stored

@@ -30,14 +30,14 @@ async def commit(world: GroupWorld, group_id: str, topic: str, partition: int, o
 def snapshot(world: GroupWorld) -> Any:
     """Everything that clients could see of all groups."""
     groups: dict[str, Any] = {}
-    for shard in world.groups.runtime.loaded_shards():
+    for shard in world.groups.runtime.list_loaded_shards():
         for group_id, group in shard.machine.groups.items():
             if isinstance(group, ClassicGroup):
                 groups[group_id] = group.rebalance.value()
             else:
                 assert isinstance(group, ConsumerGroup)
                 groups[group_id] = sorted(group.live_records())
-    return groups, sorted(world.groups.offsets.committed())
+    return groups, sorted(world.groups.offsets.list_committed())
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ async def test_while_loading_clients_are_refused_and_the_loop_is_free(world: Gro
         world.groups.runtime.shard("g")
     with pytest.raises(errors.CoordinatorLoadInProgress):
         world.groups.admin.list_groups()
-    loading = asyncio.ensure_future(world.groups.runtime.loaded())
+    loading = asyncio.ensure_future(world.groups.runtime.wait_until_loaded())
     passes = 0
     while not loading.done():
         await asyncio.sleep(0)
@@ -113,8 +113,8 @@ async def test_a_load_that_fails_is_tried_again(world: GroupWorld) -> None:
 
     world.log.read = failing_read  # type: ignore[method-assign]
     world.groups.start()
-    await world.groups.runtime.loaded()
-    assert [row[3] for row in world.groups.offsets.committed()] == [7]
+    await world.groups.runtime.wait_until_loaded()
+    assert [row[3] for row in world.groups.offsets.list_committed()] == [7]
 
 
 @told_by(in_world, partitions=1)
@@ -146,8 +146,8 @@ async def test_a_partition_that_returns_in_a_new_epoch_is_reloaded(world: GroupW
     )
     world.log.epoch += 1
     world.groups.runtime.refresh()
-    await world.groups.runtime.loaded()
-    assert [row[3] for row in world.groups.offsets.committed()] == [9]
+    await world.groups.runtime.wait_until_loaded()
+    assert [row[3] for row in world.groups.offsets.list_committed()] == [9]
 
 
 @told_by(in_world, partitions=1)
@@ -177,7 +177,7 @@ async def test_offsets_of_transactions_count_from_their_commit(world: GroupWorld
     world.log.append(0, marker(1, is_commit=True))
     world.log.append(0, marker(2, is_commit=False))
     await world.restart()
-    assert [row[2:] for row in world.groups.offsets.committed()] == [(1, 10)]
+    assert [row[2:] for row in world.groups.offsets.list_committed()] == [(1, 10)]
 
 
 # --- keeping the log short ----------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ async def test_offsets_are_what_was_committed_last(
             model = {key: value for key, value in model.items() if key[0] != group_id}
         else:
             await world.restart()
-        assert {row[:3]: row[3] for row in world.groups.offsets.committed()} == model
+        assert {row[:3]: row[3] for row in world.groups.offsets.list_committed()} == model
         assert {row.group_id for row in world.groups.admin.list_groups()} == {key[0] for key in model}
 
 
@@ -246,5 +246,5 @@ async def test_the_log_has_no_consumer_records_left_after_a_group_is_gone(world:
     assert await result_of(world.groups.admin.delete("g")) is None
     assert world.log.newest_values() == {}
     await world.restart()
-    (shard,) = world.groups.runtime.loaded_shards()
+    (shard,) = world.groups.runtime.list_loaded_shards()
     assert list(shard.machine.groups) == []

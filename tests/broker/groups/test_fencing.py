@@ -58,7 +58,7 @@ async def test_classic_members_are_out_until_the_fence_falls(world: GroupWorld) 
     assert await commit(world, 2) == [None], "an administrator sets offsets at the same time"
     fence(world, fenced=False)
     assert (await world.member()).error is None
-    assert [row[3] for row in world.groups.offsets.committed()] == [2]
+    assert [row[3] for row in world.groups.offsets.list_committed()] == [2]
 
 
 @told_by(in_world)

@@ -34,7 +34,7 @@ def test_commits_are_compressed_as_the_offsets_topic_asks(codec: Compression) ->
         (written,) = world.log.batches[0]
         assert BatchView(memoryview(written)).compression == codec
         await world.restart()
-        assert [row[3] for row in world.groups.offsets.committed()] == [1]
+        assert [row[3] for row in world.groups.offsets.list_committed()] == [1]
 
     in_world(story, partitions=1, offsets_topic_compression_codec=int(codec))
 
@@ -50,10 +50,10 @@ async def test_late_commits_are_answered_in_time_and_count_later(world: GroupWor
     assert not second.done()
     await asyncio.sleep(1)
     assert isinstance(done(second)[0], errors.CoordinatorNotAvailable)
-    assert list(world.groups.offsets.committed()) == []
+    assert list(world.groups.offsets.list_committed()) == []
     world.log.release()
     await turns(10)
-    assert [row[2] for row in world.groups.offsets.committed()] == [0, 1]
+    assert [row[2] for row in world.groups.offsets.list_committed()] == [0, 1]
     third = commit(world, 2)
     await asyncio.sleep(10)
     assert done(third) == [None]
@@ -193,7 +193,7 @@ async def test_a_group_has_its_own_session_and_heartbeat_interval() -> None:
     assert (await members(broker, "own"), await members(broker, "other")) == (1, 0)
     # It continues with the next heartbeat, and survives a restart.
     broker = await broker.restart()
-    await broker.broker.coordinators.groups.runtime.loaded()
+    await broker.broker.coordinators.groups.runtime.wait_until_loaded()
     assert (await heartbeat(broker, "own", epoch=1)).heartbeat_interval.total_seconds() == 10
     assert await alter(broker, "own", *((key, None) for key, _ in own)) == 0
     assert (await heartbeat(broker, "own", epoch=1)).heartbeat_interval.total_seconds() == 5

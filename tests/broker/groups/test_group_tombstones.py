@@ -93,7 +93,7 @@ async def test_a_log_without_the_tombstone_is_read_and_gets_it(world: GroupWorld
     world.log.append(0, build_batch([(0, kept, value)]))
     await world.restart()
     assert states(world) == {"old": "Empty", "kept": "Empty"}
-    assert sorted(world.groups.offsets.committed()) == [("kept", "t", 0, 42)]
+    assert sorted(world.groups.offsets.list_committed()) == [("kept", "t", 0, 42)]
     await commit(world, 0, group_id="kept")
     await world.groups.expiration.expire_offsets()
     await turns()

@@ -77,13 +77,13 @@ async def values_from(
 async def test_contract(opened: Open, tmp_path: Path) -> None:
     async with opened(tmp_path) as log:
         assert log.partition_count() == 3
-        assert list(log.led_partitions()) == []
+        assert list(log.list_led_partitions()) == []
         assert not log.is_ready(1)
         await log.ensure_topic()
         await log.ensure_topic()
-        assert (log.partition_count(), sorted(log.led_partitions())) == (3, [0, 1, 2])
+        assert (log.partition_count(), sorted(log.list_led_partitions())) == (3, [0, 1, 2])
         assert log.is_ready(1)
-        assert log.led_since_epoch(1) >= 0
+        assert log.get_led_since_epoch(1) >= 0
         assert log.bounds(1) == (0, 0)
         assert await values_from(log, 0) == []
         assert await result_of(log.append(1, batch(b"a", b"b"))) == 0
@@ -149,8 +149,8 @@ async def test_a_directory_whose_log_was_written_anew_is_loaded(tmp_path: Path) 
 
     broker = BrokerProcess(broker_settings(tmp_path), control=LocalControl())
     await broker.start()
-    await broker.coordinators.groups.runtime.loaded()
-    found = sorted(broker.coordinators.groups.offsets.committed())
+    await broker.coordinators.groups.runtime.wait_until_loaded()
+    found = sorted(broker.coordinators.groups.offsets.list_committed())
     start = broker.partitions.get(OFFSETS_TOPIC, partition).log.log_start_offset
     await broker.stop()
     assert (found, start) == ([("g", "t", 0, 99), ("g", "t", 1, 19), ("g", "t", 2, 17)], 20)

@@ -51,7 +51,7 @@ async def test_what_is_committed_is_read_with_its_note_and_epoch(world: GroupWor
     assert list(found) == [("t", 0)]
     assert found["t", 0][:3] == (5, 3, "note 5")
     assert world.committed("stranger") == {}
-    assert sorted(world.groups.offsets.committed()) == [("g", "t", 0, 5), ("g", "u", 1, 6)]
+    assert sorted(world.groups.offsets.list_committed()) == [("g", "t", 0, 5), ("g", "u", 1, 6)]
     before = world.committed()
     await world.restart()
     assert world.committed() == before

@@ -32,15 +32,15 @@ async def test_requests_are_refused_until_the_replicas_have_what_is_loaded(world
     with pytest.raises(CoordinatorLoadInProgress):
         world.groups.runtime.shard("g")
     world.log.uncommitted = 0
-    await world.groups.runtime.loaded()
-    assert [row[3] for row in world.groups.offsets.committed()] == [9]
+    await world.groups.runtime.wait_until_loaded()
+    assert [row[3] for row in world.groups.offsets.list_committed()] == [9]
 
 
 @told_by(in_world, partitions=1)
 async def test_a_log_that_is_committed_is_served_at_once(world: GroupWorld) -> None:
     before = asyncio.get_running_loop().time()
     await take_over(world, uncommitted=0)
-    await world.groups.runtime.loaded()
+    await world.groups.runtime.wait_until_loaded()
     assert asyncio.get_running_loop().time() == before + 1
 
 

@@ -41,7 +41,7 @@ async def test_records_that_cannot_be_read_survive_the_cleaner_as_they_are(world
     await commit(world, "g", 2, 3)
     for _ in range(2):
         await world.restart()
-        assert sorted(row[2:] for row in world.groups.offsets.committed()) == [(0, 1), (2, 3)]
+        assert sorted(row[2:] for row in world.groups.offsets.list_committed()) == [(0, 1), (2, 3)]
         world.log.compact()
         assert world.log.newest_values().items() >= FOREIGN.items()
 
@@ -59,7 +59,7 @@ async def test_removed_and_overwritten_foreign_records_stay_gone(world: GroupWor
     assert values[STREAMS_GROUP_KEY] == b"newer"
     assert len([key for key in values if values[key] == FOREIGN.get(key)]) == 2  # only the two damaged keys
     await world.restart()
-    assert [row[2:] for row in world.groups.offsets.committed()] == [(7, 70)]
+    assert [row[2:] for row in world.groups.offsets.list_committed()] == [(7, 70)]
 
 
 @pytest.mark.parametrize("way", ["commit", "delete offsets", "delete group"])
@@ -76,7 +76,7 @@ async def test_a_later_record_of_its_key_ends_a_foreign_record(world: GroupWorld
     world.log.compact()
     assert (key in world.log.newest_values()) == (way == "commit")
     await world.restart()
-    committed = [row[2:] for row in world.groups.offsets.committed()]
+    committed = [row[2:] for row in world.groups.offsets.list_committed()]
     assert committed == ([(0, 4)] if way == "commit" else [])
 
 
@@ -129,7 +129,7 @@ async def test_a_mended_partition_is_served_without_a_restart(world: GroupWorld)
     await asyncio.sleep(300)
     assert world.groups.runtime.failed_partitions == 1
     world.log.batches[PARTITION][1] = whole
-    await world.groups.runtime.loaded()
+    await world.groups.runtime.wait_until_loaded()
     assert world.groups.runtime.failed_partitions == 0
     found = world.groups.offsets.fetch("damaged", member_id=None, member_epoch=-1, partitions=None)
     assert {key[1]: committed.offset for key, committed in found.items()} == {0: 0, 1: 1, 2: 2}
@@ -140,9 +140,9 @@ async def test_a_topic_deleted_during_a_failed_load_is_forgotten(world: GroupWor
     whole = await damaged_world(world)
     world.set_topics({"u": 1})
     world.log.batches[PARTITION][1] = whole
-    await world.groups.runtime.loaded()
+    await world.groups.runtime.wait_until_loaded()
     await asyncio.sleep(1)
-    assert list(world.groups.offsets.committed()) == []
+    assert list(world.groups.offsets.list_committed()) == []
 
 
 @told_by(in_world)

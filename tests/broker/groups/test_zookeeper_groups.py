@@ -78,7 +78,7 @@ def on_two_brokers(story: Callable[[WholeCluster, MemoryStore], Awaitable[None]]
 async def coordinator_of(cluster: WholeCluster, group: str) -> int:
     """The broker that answers for a group, once the offsets topic is loaded."""
     found = await cluster.coordinator(group, through=1)
-    await cluster.brokers[found].coordinators.groups.runtime.loaded()
+    await cluster.brokers[found].coordinators.groups.runtime.wait_until_loaded()
     return found
 
 

@@ -17,7 +17,7 @@ from odradek.broker.replication.cleaner import WorkerDied
 from odradek.broker.replication.cleaning_work import ProcessWork
 from odradek.foundation import interpreter
 from odradek.storage.compaction.candidates import cleanable, task_for
-from odradek.storage.compaction.frames import encoded
+from odradek.storage.compaction.frames import encode_frame
 from odradek.storage.compaction.task import NO_RATE_LIMIT, CleanedRun, CleaningSummary, CleaningTask
 from odradek.storage.config import LogConfig
 from odradek.storage.files import SystemDisk
@@ -176,6 +176,6 @@ def test_it_ends_in_silence_when_its_broker_is_killed(tmp_path: Path) -> None:
     )
     os.close(reader)
     os.close(writer)
-    _, said = worker.communicate(encoded(task_of(log)), timeout=SECONDS_MAX)
+    _, said = worker.communicate(encode_frame(task_of(log)), timeout=SECONDS_MAX)
     assert said == b""
     assert worker.returncode == 0

@@ -8,7 +8,7 @@ from odradek.broker.replication.confirmation import (
     ALWAYS,
     NEVER,
     Proof,
-    confirmed_as_of,
+    compute_confirmed_as_of,
     is_fresh,
     others_electable,
 )
@@ -47,9 +47,9 @@ def test_in_sync_proposed_and_eligible_replicas_may_be_elected() -> None:
 
 def test_all_of_them_have_to_follow() -> None:
     followed = {2: 5.0, 3: 7.0}
-    assert confirmed_as_of({2, 3}, lambda broker: followed[broker]) == 5.0
-    assert confirmed_as_of({2, 3, 4}, lambda broker: followed.get(broker, NEVER)) == NEVER
-    assert confirmed_as_of(frozenset(), lambda broker: NEVER) == ALWAYS
+    assert compute_confirmed_as_of({2, 3}, lambda broker: followed[broker]) == 5.0
+    assert compute_confirmed_as_of({2, 3, 4}, lambda broker: followed.get(broker, NEVER)) == NEVER
+    assert compute_confirmed_as_of(frozenset(), lambda broker: NEVER) == ALWAYS
 
 
 def test_a_confirmation_expires() -> None:
@@ -61,13 +61,13 @@ def test_a_confirmation_expires() -> None:
 
 def test_a_fetch_proves_what_was_when_the_answer_before_it_left() -> None:
     proof = Proof()
-    proof.asked_again()
+    proof.note_next_fetch()
     assert proof.as_of == NEVER
-    proof.answered(now=3.0)
+    proof.note_answer(now=3.0)
     assert proof.as_of == NEVER, "whether the answer was ever read is not known"
-    proof.asked_again()  # it may have been on its way for an hour
+    proof.note_next_fetch()  # it may have been on its way for an hour
     assert proof.as_of == 3.0
-    proof.answered(now=4.0)
+    proof.note_answer(now=4.0)
     assert proof.as_of == 3.0
 
 
@@ -82,7 +82,7 @@ class World:
     def open(self, follower_id: int, *asked: AskedPartition) -> FetchSession:
         session = self.sessions.create(asked, uses_topic_ids=True, follower_id=follower_id)
         assert session is not None
-        session.proof.answered(now=self.now)
+        session.proof.note_answer(now=self.now)
         return session
 
     def ask(
@@ -98,10 +98,10 @@ class World:
         )
 
     def answer(self, session: FetchSession) -> None:
-        session.proof.answered(now=self.now)
+        session.proof.note_answer(now=self.now)
 
     def followed(self, broker_id: int, index: int = 0, *, epoch: int = 5, topic: bytes = TOPIC) -> float:
-        return self.sessions.followed_as_of(broker_id, topic, index, epoch)
+        return self.sessions.get_followed_as_of(broker_id, topic, index, epoch)
 
 
 def target(index: int = 0, *, epoch: int = 5, offset: int = 0) -> AskedPartition:

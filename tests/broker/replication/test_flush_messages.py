@@ -183,7 +183,7 @@ async def test_the_deletion_of_the_topic_ends_the_wait() -> None:
     broker = await _broker()
     partition = _partition(broker)
     first = _send(broker, b"a")
-    second = asyncio.ensure_future(partition.committed(0, seconds_max=60))
+    second = asyncio.ensure_future(partition.wait_until_committed(0, seconds_max=60))
     await broker.broker.control.controller.delete_topics(["t"])
     assert (await _answered(first)).error_code in (0, UNKNOWN_TOPIC_OR_PARTITION)
     with pytest.raises(UnknownTopicOrPartition):

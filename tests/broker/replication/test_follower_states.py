@@ -32,7 +32,7 @@ def test_a_follower_joins_with_all_that_is_committed(
     offset: int, high_watermark: int, epoch_start_offset: int, expected: bool
 ) -> None:
     followers, follower = leader_of_epoch()
-    follower.fetched(offset=offset, log_start_offset=0, leader_end_offset=9, now=1.0, broker_epoch=7)
+    follower.note_fetch(offset=offset, log_start_offset=0, leader_end_offset=9, now=1.0, broker_epoch=7)
     may_join = followers.may_join(
         follower,
         high_watermark=high_watermark,
@@ -45,7 +45,7 @@ def test_a_follower_joins_with_all_that_is_committed(
 
 def test_a_refused_follower_is_not_proposed_at_once() -> None:
     followers, follower = leader_of_epoch()
-    follower.fetched(offset=9, log_start_offset=0, leader_end_offset=9, now=1.0, broker_epoch=7)
+    follower.note_fetch(offset=9, log_start_offset=0, leader_end_offset=9, now=1.0, broker_epoch=7)
 
     def may_join(now: float) -> bool:
         return followers.may_join(

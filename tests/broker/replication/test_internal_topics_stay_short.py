@@ -82,7 +82,7 @@ def fetched(node: WholeBroker, *, is_stable: bool = False) -> dict[int, int | No
 
 async def restarted(node: WholeBroker) -> WholeBroker:
     again = await node.restart()
-    await again.broker.coordinators.groups.runtime.loaded()
+    await again.broker.coordinators.groups.runtime.wait_until_loaded()
     return again
 
 

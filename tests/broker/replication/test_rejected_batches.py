@@ -30,7 +30,7 @@ class World:
         self.producers.note(read_header(records(sequence)), first_offset=sequence, timestamp_ms=1, now_ms=1)
 
     def is_skipping(self, sequence: int, **who: int) -> bool:
-        return self.refused.skipped(records(sequence, **who), self.producers) is not None
+        return self.refused.find_skipped(records(sequence, **who), self.producers) is not None
 
 
 @pytest.mark.parametrize("kind", [NotLeaderOrFollower, NotEnoughReplicas, KafkaStorageError])
@@ -39,13 +39,13 @@ def test_later_batches_are_refused_until_the_first_is_retried(
 ) -> None:
     refused, producers = RejectedBatches(lambda: 0.0), ProducerStates(TopicPartition("t", 0))
     refused.note(records(0), kind("Not now."))
-    failure = refused.skipped(records(1), producers)
+    failure = refused.find_skipped(records(1), producers)
     assert isinstance(failure, kind)
     assert "Not now. So were batches of producer 7" in str(failure)
-    assert refused.skipped(records(0), producers) is None
-    refused.appended(records(0))
+    assert refused.find_skipped(records(0), producers) is None
+    refused.note_append(records(0))
     assert not refused
-    assert refused.skipped(records(1), producers) is None
+    assert refused.find_skipped(records(1), producers) is None
 
 
 def test_only_a_batch_that_is_wanted_and_was_refused_holds_others_back() -> None:
@@ -90,4 +90,4 @@ def test_what_is_no_batch_of_an_idempotent_producer_is_passed_over() -> None:
     for data in (b"", b"short", batch([b"v"])):
         world.refused.note(data, FAILURE)
         assert not world.refused
-        assert world.refused.skipped(data, world.producers) is None
+        assert world.refused.find_skipped(data, world.producers) is None

@@ -93,7 +93,7 @@ def test_a_replica_that_was_away_brings_no_deleted_key_back(is_clock_alone: bool
             async def own(_: RemovalBounds, asked: Partition) -> int:
                 return first_dirty_offset(asked.log)
 
-            patch.setattr(RemovalBounds, "bound", own)
+            patch.setattr(RemovalBounds, "find_bound", own)
         run(story())
 
 
@@ -106,9 +106,9 @@ async def test_a_replica_that_does_not_answer_counts_as_nothing_compacted() -> N
     await rounds(cluster, leader, 1)
     bounds = cluster.brokers[leader].cleaner._bounds
     here = partition(cluster, leader)
-    assert await bounds.bound(here) == 3
+    assert await bounds.find_bound(here) == 3
     behind = next(one for one in (1, 2, 3) if one != leader)
     partition(cluster, behind).log.offsets.cleaned_offset = 1
-    assert await bounds.bound(here) == 1
+    assert await bounds.find_bound(here) == 1
     await cluster.kill_broker(behind)
-    assert await bounds.bound(here) == 0
+    assert await bounds.find_bound(here) == 0

@@ -22,10 +22,10 @@ async def test_a_record_not_replicated_is_answered_at_the_timeout() -> None:
     cluster.network.part(cluster.host(1), cluster.host(2))
     assert (await cluster.produce(leader, "t", 0, b"x", acks=1)).error_code == 0
     with pytest.raises(RequestTimedOut, match="within 2 s"):
-        await partition.committed(0, seconds_max=2)
+        await partition.wait_until_committed(0, seconds_max=2)
     assert not partition.replica.pending_produces
     cluster.network.heal()
-    await partition.committed(0, seconds_max=60)
+    await partition.wait_until_committed(0, seconds_max=60)
 
 
 async def test_what_waited_for_a_second_replica_is_shown_once_one_is_enough() -> None:

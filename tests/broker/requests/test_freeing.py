@@ -24,7 +24,7 @@ from odradek.wire.protocol import messages
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.codec import decode_typed_request
 from odradek.wire.protocol.framing import parse_request_header
-from odradek.wire.protocol.requests import complete, nested_type, request_type
+from odradek.wire.protocol.requests import complete, find_nested_type, request_type
 from odradek.wire.protocol.schema import REQUEST, RESPONSE, fields_of, message_class
 from tests.support.large_requests import ROWS, LargeRequest
 from tests.support.loop import VirtualTimeLoop, run
@@ -78,7 +78,7 @@ def _classes(structure: Any, request: type | None) -> Iterator[type]:
     """The classes of all elements below a message."""
     for field in fields_of(structure):
         if field.structure is not None:
-            nested = nested_type(request, field.name)
+            nested = find_nested_type(request, field.name)
             yield field.structure if nested is None else complete(field.structure, nested)
             yield from _classes(field.structure, nested)
 

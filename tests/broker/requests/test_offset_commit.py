@@ -51,7 +51,7 @@ async def test_a_commit_to_a_missing_partition_is_refused(
     fields = {"group_id": "g", "generation_id_or_member_epoch": -1, "topics": topics}
     answer = await ask(world, API, version, **fields)
     assert [int(row.error_code) for row in answer.topics[0].partitions] == [3, 0]
-    assert [row[1:3] for row in world.groups.offsets.committed()] == [("t", 3)]
+    assert [row[1:3] for row in world.groups.offsets.list_committed()] == [("t", 3)]
 
 
 @told_by(in_world, topics={"t": 4})

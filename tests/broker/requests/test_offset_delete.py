@@ -19,7 +19,7 @@ async def test_delete_offsets(world: GroupWorld) -> None:
     assert answer.error_code == 0
     codes = {topic.name: int(topic.partitions[0].error_code) for topic in answer.topics}
     assert codes == {"t": 86, "u": 0, "gone": 3}
-    assert [row[1] for row in world.groups.offsets.committed()] == ["t"]
+    assert [row[1] for row in world.groups.offsets.list_committed()] == ["t"]
     assert (await ask(world, API, 0, group_id="no", topics=topics)).error_code == 69
     beyond = [{"name": "u", "partitions": [{"partition_index": 1}]}]
     answer = await ask(world, API, 0, group_id="g", topics=beyond)

@@ -19,7 +19,7 @@ from odradek.foundation.settings.broker_settings import Settings
 from odradek.network.connection import Connection
 from odradek.network.pending import Pending
 from odradek.security.authentication.listener import listener_sasl
-from odradek.security.authentication.scram import ScramCredential, salted_password_of
+from odradek.security.authentication.scram import ScramCredential, salt_password
 from odradek.security.authentication.scram_users import credentials_of
 from odradek.wire.protocol import codec, messages
 from odradek.wire.protocol.api import ApiKey
@@ -127,7 +127,7 @@ class ScramClient:
 
     def final(self, server_first: bytes) -> bytes:
         fields = dict(part.split("=", 1) for part in server_first.decode().split(","))
-        salted = salted_password_of(
+        salted = salt_password(
             self.mechanism, self.password, salt=base64.b64decode(fields["s"]), iterations=int(fields["i"])
         )
         without = self.change(f"c={self.binding},r={fields['r']}")

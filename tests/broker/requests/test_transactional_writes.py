@@ -298,7 +298,7 @@ async def test_a_transaction_of_records_and_offsets_survives_a_restart(broker: W
     assert await producer.produce("t", b"a") == 0
     assert await producer.commit_offsets("g", ("t", 0, 7)) == [0]
     again = await broker.restart()
-    await again.broker.coordinators.groups.runtime.loaded()
+    await again.broker.coordinators.groups.runtime.wait_until_loaded()
     producer.broker = again
     assert await offset(again) == (-1, 88)
     assert values(await fetched(again)) == []

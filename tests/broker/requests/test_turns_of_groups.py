@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.groups.classic.subscriptions import Subscriptions
-from odradek.broker.groups.consumer.update import GroupUpdate, sorted_once
+from odradek.broker.groups.consumer.update import GroupUpdate, sort_unique
 from odradek.broker.requests import consumer_group_heartbeat, sync_group
 from odradek.foundation import errors
 from odradek.foundation.limits import GROUP_PROTOCOLS_PER_MEMBER_MAX
@@ -171,5 +171,5 @@ async def test_a_rebalance_reads_no_subscription(monkeypatch: pytest.MonkeyPatch
 def test_many_names_are_sorted_as_a_few() -> None:
     chance = random.Random(3)
     given = [f"n{chance.randrange(MANY)}" for _ in range(3 * MANY)]
-    assert sorted_once(given) == tuple(sorted(set(given)))
-    assert sorted_once(given[:9]) == tuple(sorted(set(given[:9])))
+    assert sort_unique(given) == tuple(sorted(set(given)))
+    assert sort_unique(given[:9]) == tuple(sorted(set(given[:9])))

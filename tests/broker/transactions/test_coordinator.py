@@ -291,7 +291,7 @@ async def test_a_returning_coordinator_ignores_answers_of_its_last_term(world: T
     world.log.led.add(partition)
     world.log.epoch = 2
     world.coordinator.runtime.refresh()
-    await world.coordinator.runtime.loaded()
+    await world.coordinator.runtime.wait_until_loaded()
     world.leaders.answers = {A: [0, 6]}
     world.leaders.gate.set()
     await turns(30)

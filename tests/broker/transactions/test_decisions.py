@@ -232,7 +232,7 @@ def test_an_end_of_the_first_generation(state: S, is_commit: bool, outcome: Any)
         next_value = end()
         assert next_value.state is (S.PREPARE_COMMIT if is_commit else S.PREPARE_ABORT)
         assert (next_value.producer_epoch, next_value.last_producer_epoch) == (3, 2)
-        completed = next_value.completed(now_ms=NOW)
+        completed = next_value.complete(now_ms=NOW)
         assert completed.state is (S.COMPLETE_COMMIT if is_commit else S.COMPLETE_ABORT)
         assert (completed.producer_epoch, completed.partitions) == (3, frozenset())
     else:
@@ -339,7 +339,7 @@ def test_the_last_epoch_ends_with_a_new_producer_id(is_commit: bool) -> None:
         end(found, last, is_commit=is_commit)
     prepared = end(found, last, is_commit=is_commit, new_producer_id=8)
     assert (prepared.producer_id, prepared.producer_epoch, prepared.next_producer_id) == (7, 32767, 8)
-    completed = prepared.completed(now_ms=NOW)
+    completed = prepared.complete(now_ms=NOW)
     assert (completed.producer_id, completed.producer_epoch) == (8, 0)
     assert (completed.previous_producer_id, completed.next_producer_id) == (7, -1)
     assert completed.last_producer_epoch == 32766
@@ -365,7 +365,7 @@ def test_an_older_epoch_after_an_end_of_the_first_generation_is_a_zombie() -> No
 def test_a_timeout_under_the_second_generation_lets_the_client_recover() -> None:
     aborted = decisions.abort_by_server(stored(S.ONGOING), now_ms=NOW, version_level=TV2)
     assert (aborted.producer_epoch, aborted.last_producer_epoch) == (4, -1)
-    completed = aborted.completed(now_ms=NOW)
+    completed = aborted.complete(now_ms=NOW)
     assert end(completed, ME, is_commit=False) is completed
     with pytest.raises(ProducerFenced):
         end(completed, ME, is_commit=True)
@@ -376,7 +376,7 @@ def test_a_timeout_at_the_last_epoch_brings_a_new_producer_id() -> None:
     found = stored(S.ONGOING, producer_epoch=32766)
     with pytest.raises(ProducerIdNeeded):
         decisions.abort_by_server(found, now_ms=NOW, version_level=TV2)
-    completed = decisions.abort_by_server(found, now_ms=NOW, version_level=TV2, new_producer_id=8).completed(
+    completed = decisions.abort_by_server(found, now_ms=NOW, version_level=TV2, new_producer_id=8).complete(
         now_ms=NOW
     )
     assert (completed.producer_id, completed.producer_epoch) == (8, 0)
@@ -385,7 +385,7 @@ def test_a_timeout_at_the_last_epoch_brings_a_new_producer_id() -> None:
 
 def test_a_timeout_of_the_first_generation_fences_and_leaves_the_id_usable() -> None:
     found = stored(S.ONGOING, producer_epoch=32766, client_version=TV0)
-    completed = decisions.abort_by_server(found, now_ms=NOW, version_level=TV0).completed(now_ms=NOW)
+    completed = decisions.abort_by_server(found, now_ms=NOW, version_level=TV0).complete(now_ms=NOW)
     assert (completed.producer_id, completed.producer_epoch) == (7, 32767)
     assert initialize(completed, new_producer_id=8, version_level=TV0).producer_id == 8
 
@@ -394,4 +394,4 @@ def test_the_highest_epoch_of_another_brokers_log_does_not_overflow() -> None:
     found = stored(S.ONGOING, producer_epoch=32767)
     aborted = decisions.abort_by_server(found, now_ms=NOW, version_level=TV2, new_producer_id=8)
     assert aborted.producer_epoch == 32767
-    assert aborted.completed(now_ms=NOW).producer_id == 8
+    assert aborted.complete(now_ms=NOW).producer_id == 8

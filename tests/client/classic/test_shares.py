@@ -75,10 +75,10 @@ def test_topics_with_unlike_subscribers_are_shared_on_their_own() -> None:
 
 def test_an_id_node_has_kafkas_bytes() -> None:
     own = Registration(STATIC, {"t1": 2})
-    assert own.packed(timestamp_ms=1795395054171) == (
+    assert own.pack_node(timestamp_ms=1795395054171) == (
         b'{"version":1,"subscription":{"t1":2},"pattern":"static","timestamp":"1795395054171"}'
     )
-    filtered = Registration(WHITE_LIST, {"t[0-9]+": 2}).packed(timestamp_ms=1)
+    filtered = Registration(WHITE_LIST, {"t[0-9]+": 2}).pack_node(timestamp_ms=1)
     assert json.loads(filtered)["subscription"] == {"t[0-9]+": 2}
     again = parse_registration(filtered)
     assert (again.stream_count("t1"), again.stream_count("t"), again.stream_count("xt1")) == (2, 0, 0)

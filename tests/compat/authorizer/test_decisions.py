@@ -68,7 +68,7 @@ def our_decisions(acl_set: AclSet, asked: list[Question]) -> list[bool]:
     authorizer = Authorizer(
         super_users=super_users(SUPER_USERS), allows_without_acl=acl_set.allows_without_acl
     )
-    authorizer.replace(AclIndex().changed(by_pattern))
+    authorizer.replace(AclIndex().with_changes(by_pattern))
     return [
         authorizer.allows_any(one.principal, one.host, one.operation, one.type)
         if one.name is None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.security.authentication.exchange import escaped_name
+from odradek.security.authentication.exchange import escape_name
 from odradek.security.authentication.scram import ScramMessageError, parse_client_first
 from tests.support.java import JavaUnavailableError, java_environment, kafka_classpath
 from tests.support.peers import skip_or_fail
@@ -33,8 +33,8 @@ NAMES = (
     "a\0b",
 )
 MESSAGES = [
-    *(f"n,,n={escaped_name(name)},r=abc".encode() for name in NAMES),
-    *(f"n,a={escaped_name(name)},n=alice,r=abc".encode() for name in NAMES),
+    *(f"n,,n={escape_name(name)},r=abc".encode() for name in NAMES),
+    *(f"n,a={escape_name(name)},n=alice,r=abc".encode() for name in NAMES),
     *(f"n,,n=alice,r=abc,key={name}".encode() for name in NAMES),
     "n,,n=alice,r=ab\u00e9".encode(),
     b"n,,n=b=ob,r=abc",

@@ -9,7 +9,7 @@ import pytest
 from odradek.foundation.errors import RequestError
 from odradek.foundation.ids import TopicPartition
 from odradek.metadata.controller import leader_election
-from odradek.metadata.controller.eligible_replicas import min_in_sync, remembered
+from odradek.metadata.controller.eligible_replicas import min_in_sync, remember_eligible
 from odradek.metadata.controller.requests import NewTopic, Resource
 from odradek.metadata.image.image import NO_LEADER, BrokerImage, ClusterImage, PartitionImage, ResourceKind
 from tests.metadata.controller.test_leadership import Cluster
@@ -54,39 +54,39 @@ def test_members_that_leave_a_small_set_are_eligible(
     elr: tuple[int, ...],
     last: tuple[int, ...],
 ) -> None:
-    after = remembered(before, before._replace(isr=isr), min_in_sync=2, lost=lost)
+    after = remember_eligible(before, before._replace(isr=isr), min_in_sync=2, lost=lost)
     assert (after.isr, after.elr, after.last_known_elr) == (isr, elr, last)
 
 
 def test_a_replica_that_is_moved_away_is_eligible_no_more() -> None:
     before = partition((1,), elr=(2, 3))
-    after = remembered(before, before._replace(replicas=(1, 3)), min_in_sync=2)
+    after = remember_eligible(before, before._replace(replicas=(1, 3)), min_in_sync=2)
     assert (after.elr, after.last_known_elr) == ((3,), ())
 
 
 def test_no_more_need_to_be_in_sync_than_there_are_replicas() -> None:
     before = partition((1,), elr=(2,))._replace(replicas=(1, 2))
-    after = remembered(before, before._replace(replicas=(1,)), min_in_sync=2)
+    after = remember_eligible(before, before._replace(replicas=(1,)), min_in_sync=2)
     assert after.elr == ()
     # One that only comes does not count, for the leader neither.
     coming = partition((1,))._replace(replicas=(1, 2), adding=(2,), elr=(2,))
-    assert remembered(coming, coming, min_in_sync=2).elr == ()
+    assert remember_eligible(coming, coming, min_in_sync=2).elr == ()
 
 
 def test_an_eligible_replica_leads_when_none_in_sync_is_live() -> None:
-    after = leader_election.elected(partition((1,), elr=(3, 2)), live={2, 3})
+    after = leader_election.elect_leader(partition((1,), elr=(3, 2)), live={2, 3})
     assert after is not None
     assert (after.leader, after.isr, after.leader_epoch) == (2, (2,), 5)
 
 
 def test_those_in_sync_go_before_the_eligible() -> None:
-    after = leader_election.elected(partition((1, 3), elr=(2,)), live={2, 3})
+    after = leader_election.elect_leader(partition((1, 3), elr=(2,)), live={2, 3})
     assert after is not None
     assert (after.leader, after.isr) == (3, (3,))
 
 
 def test_an_unclean_election_prefers_the_last_known_eligible() -> None:
-    after = leader_election.elected(partition((1,), last=(3,)), live={2, 3}, unclean=True)
+    after = leader_election.elect_leader(partition((1,), last=(3,)), live={2, 3}, unclean=True)
     assert after is not None
     assert (after.leader, after.isr) == (3, (3,))
 

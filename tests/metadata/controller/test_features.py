@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from odradek.foundation.errors import InvalidUpdateVersion
-from odradek.metadata.controller.feature_plans import FeatureUpdate, UpgradeType, planned
+from odradek.metadata.controller.feature_plans import FeatureUpdate, UpgradeType, plan_features
 from odradek.metadata.image import paths
 from odradek.metadata.image.features import FinalizedFeatures
 from odradek.metadata.image.image import BrokerImage, ClusterImage
@@ -26,14 +26,14 @@ def image(level: int, *, broker_max: int = 2) -> ClusterImage:
 
 @pytest.mark.parametrize(("before", "wanted", "kind"), [(0, 2, UP), (1, 2, UP), (2, 1, SAFE), (2, 0, UNSAFE)])
 def test_a_level_changes_and_the_epoch_grows(before: int, wanted: int, kind: UpgradeType) -> None:
-    after = planned(image(before), [FeatureUpdate("transaction.version", wanted, kind)])
+    after = plan_features(image(before), [FeatureUpdate("transaction.version", wanted, kind)])
     assert (after.level("transaction.version"), after.epoch) == (wanted, 5)
 
 
 def test_the_same_level_changes_nothing() -> None:
     before = image(2)
     same = [FeatureUpdate("transaction.version", 2, UP), FeatureUpdate("group.version", 1, UP)]
-    assert planned(before, same) is before.features
+    assert plan_features(before, same) is before.features
 
 
 @pytest.mark.parametrize(
@@ -50,12 +50,12 @@ def test_the_same_level_changes_nothing() -> None:
 )
 def test_a_level_is_refused(name: str, level: int, kind: int, why: str) -> None:
     with pytest.raises(InvalidUpdateVersion, match=why):
-        planned(image(1), [FeatureUpdate(name, level, kind)])
+        plan_features(image(1), [FeatureUpdate(name, level, kind)])
 
 
 def test_a_level_waits_for_the_last_broker_of_a_rolling_upgrade() -> None:
     with pytest.raises(InvalidUpdateVersion, match="Broker 1 only supports versions 0-0"):
-        planned(image(0, broker_max=0), [FeatureUpdate("transaction.version", 2, UP)])
+        plan_features(image(0, broker_max=0), [FeatureUpdate("transaction.version", 2, UP)])
 
 
 async def features(broker: WholeBroker, version: int = 4) -> tuple[int, dict[str, int]]:

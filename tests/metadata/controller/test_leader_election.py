@@ -21,19 +21,19 @@ def partition(
 
 
 def test_the_first_live_replica_in_sync_leads() -> None:
-    assert leader_election.elected(partition(1, 1, 2, 3), live={2, 3}) == partition(2, 2, 3, epoch=6)
-    assert leader_election.elected(partition(1, 1, 3), live={2, 3}) == partition(3, 3, epoch=6)
-    assert leader_election.elected(partition(1, 1, 2), live={1, 2}) is None
+    assert leader_election.elect_leader(partition(1, 1, 2, 3), live={2, 3}) == partition(2, 2, 3, epoch=6)
+    assert leader_election.elect_leader(partition(1, 1, 3), live={2, 3}) == partition(3, 3, epoch=6)
+    assert leader_election.elect_leader(partition(1, 1, 2), live={1, 2}) is None
 
 
 def test_without_a_live_member_only_an_unclean_election_elects() -> None:
     before = partition(1, 1)
-    assert leader_election.elected(before, live={2, 3}) == partition(NO_LEADER, 1, epoch=6)
-    assert leader_election.elected(before, live={2, 3}, unclean=True) == partition(2, 2, epoch=6)
+    assert leader_election.elect_leader(before, live={2, 3}) == partition(NO_LEADER, 1, epoch=6)
+    assert leader_election.elect_leader(before, live={2, 3}, unclean=True) == partition(2, 2, epoch=6)
     leaderless = partition(NO_LEADER, 1)
-    assert leader_election.elected(leaderless, live={2, 3}) is None
-    assert leader_election.elected(leaderless, live={1, 2}) == partition(1, 1, epoch=6)
-    assert leader_election.elected(leaderless, live=set(), unclean=True) is None
+    assert leader_election.elect_leader(leaderless, live={2, 3}) is None
+    assert leader_election.elect_leader(leaderless, live={1, 2}) == partition(1, 1, epoch=6)
+    assert leader_election.elect_leader(leaderless, live=set(), unclean=True) is None
 
 
 def test_a_follower_that_went_leaves_the_set_within_the_epoch() -> None:
@@ -72,15 +72,15 @@ def test_a_shutdown_in_order_moves_what_can_be_moved() -> None:
 
 
 def test_the_preferred_leader_is_the_first_replica() -> None:
-    assert leader_election.preferred(partition(2, 1, 2), live={1, 2}) == partition(1, 1, 2, epoch=6)
-    assert leader_election.preferred(partition(2, 2), live={1, 2}) is None
-    assert leader_election.preferred(partition(2, 1, 2), live={2}) is None
-    assert leader_election.preferred(partition(1, 1, 2), live={1, 2}) is None
+    assert leader_election.elect_preferred(partition(2, 1, 2), live={1, 2}) == partition(1, 1, 2, epoch=6)
+    assert leader_election.elect_preferred(partition(2, 2), live={1, 2}) is None
+    assert leader_election.elect_preferred(partition(2, 1, 2), live={2}) is None
+    assert leader_election.elect_preferred(partition(1, 1, 2), live={1, 2}) is None
 
 
 def alter(before: PartitionImage, isr: tuple[int, ...], **other: int) -> PartitionImage | None:
     asked = {"by": 1, "leader_epoch": 5, "partition_epoch": 7} | other
-    return leader_election.altered(T0, before, isr=isr, eligible={1, 2}, **asked)
+    return leader_election.alter_partition(T0, before, isr=isr, eligible={1, 2}, **asked)
 
 
 def test_a_leader_may_change_its_in_sync_set() -> None:
@@ -121,7 +121,7 @@ def partitions(draw: st.DrawFn) -> PartitionImage:
 
 BROKERS = st.sets(st.integers(1, 5))
 RULES: dict[str, Callable[[PartitionImage, int, set[int]], PartitionImage | None]] = {
-    "elected": lambda before, _, live: leader_election.elected(before, live=live),
+    "elected": lambda before, _, live: leader_election.elect_leader(before, live=live),
     "gone": lambda before, broker, live: leader_election.without_brokers(
         before, [broker], live=live - {broker}
     ),
@@ -131,7 +131,7 @@ RULES: dict[str, Callable[[PartitionImage, int, set[int]], PartitionImage | None
     "shutdown": lambda before, broker, live: leader_election.before_shutdown(
         before, broker, live=live | {broker}
     ),
-    "preferred": lambda before, _, live: leader_election.preferred(before, live=live),
+    "preferred": lambda before, _, live: leader_election.elect_preferred(before, live=live),
 }
 
 

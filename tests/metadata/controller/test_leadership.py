@@ -168,10 +168,8 @@ async def test_a_shutdown_in_order_leaves_nothing_that_another_could_lead() -> N
     await cluster.make_topic([1], name="single")
     epoch = cluster.images.current.brokers[1].epoch
     with pytest.raises(errors.StaleBrokerEpoch, match="broker 1"):
-        await cluster.leadership.controlled_shutdown(1, broker_epoch=epoch - 1)
-    assert await cluster.leadership.controlled_shutdown(1, broker_epoch=epoch) == [
-        TopicPartition("single", 0)
-    ]
+        await cluster.leadership.shut_down_broker(1, broker_epoch=epoch - 1)
+    assert await cluster.leadership.shut_down_broker(1, broker_epoch=epoch) == [TopicPartition("single", 0)]
     assert cluster.led() == [(2, (2,)), (2, (2,))]
     # It is still fetching, and may not join the set before it has registered again.
     assert isinstance(await cluster.propose(2, T0, 1, 2), errors.IneligibleReplica)

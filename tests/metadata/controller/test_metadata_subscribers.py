@@ -41,7 +41,7 @@ async def test_a_new_subscriber_gets_everything_at_once(
     response = read(answer)
     assert (response.is_snapshot, response.nodes) == (True, (("/begun", b"y", 0),))
     assert (response.correlation_id, response.controller_epoch, response.next_number) == (9, 4, 0)
-    assert subscribers.applied(1) == -1
+    assert subscribers.get_applied(1) == -1
 
 
 @told_by(story, gives=2)
@@ -63,7 +63,7 @@ async def test_a_subscriber_that_has_everything_waits_for_a_change(
     assert subscribers.have_applied(2, [1])
     assert not subscribers.have_applied(2, [1, 2])
     subscribers.forget(1)
-    assert subscribers.applied(1) == -1
+    assert subscribers.get_applied(1) == -1
 
 
 @told_by(story, gives=2)

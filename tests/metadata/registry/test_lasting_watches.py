@@ -54,7 +54,7 @@ CONNECTION_ENDED = SimpleNamespace(path=None, type=EventType.NONE)
 
 async def test_a_watch_that_fires_during_arming_is_armed_and_reported_again() -> None:
     server, watches, heard = Server(), LastingWatches(root=""), list[str]()
-    watches.connected(server.session)
+    watches.handle_connect(server.session)
     watches.add("/n", heard.append)
     watch = await server.answer()
     assert heard == []
@@ -73,7 +73,7 @@ async def test_a_watch_that_fires_during_arming_is_armed_and_reported_again() ->
 
 async def test_what_was_armed_on_a_connection_that_ended_is_not_taken_for_armed() -> None:
     server, watches, heard = Server(), LastingWatches(root=""), list[str]()
-    watches.connected(server.session)
+    watches.handle_connect(server.session)
     watches.add("/n", heard.append)
     # The answers arrived, and before they are looked at the connection is another.
     stat = SimpleNamespace(czxid=1, mzxid=1, pzxid=1)
@@ -81,7 +81,7 @@ async def test_what_was_armed_on_a_connection_that_ended_is_not_taken_for_armed(
     exists.set_result(stat)
     children.set_result(([], stat))
     server.asked.clear()
-    watches.connected(server.session)
+    watches.handle_connect(server.session)
     for _ in range(5):
         await asyncio.sleep(0)
     assert len(server.asked) == 2
@@ -93,14 +93,14 @@ async def test_what_was_armed_on_a_connection_that_ended_is_not_taken_for_armed(
 async def test_a_watch_asked_for_without_a_connection_is_told_when_there_is_one() -> None:
     server, watches, heard = Server(), LastingWatches(root=""), list[str]()
     watches.add("/n", heard.append)
-    watches.connected(server.session)
+    watches.handle_connect(server.session)
     watch = await server.answer()
     assert heard == ["/n"]
     server.state = SessionState.SUSPENDED
     watch(CONNECTION_ENDED)
     assert server.asked == []
     server.state = SessionState.CONNECTED
-    watches.connected(server.session)
+    watches.handle_connect(server.session)
     await server.answer(failure=StoreConnectionLost("cut again"))
     # Tried again as long as the session seems to be there.
     server.change += 1
@@ -110,7 +110,7 @@ async def test_a_watch_asked_for_without_a_connection_is_told_when_there_is_one(
 
 async def test_so_many_are_armed_at_once_and_the_others_are_told_when_they_are() -> None:
     server, watches, heard = Server(), LastingWatches(root=""), list[str]()
-    watches.connected(server.session)
+    watches.handle_connect(server.session)
     for number in range(REGISTRY_WATCHES_ARMED_AT_ONCE_MAX + 2):
         watches.add(f"/{number}", heard.append)
     assert len(server.asked) == 2 * REGISTRY_WATCHES_ARMED_AT_ONCE_MAX

@@ -31,11 +31,11 @@ def reads(authorizer: Authorizer, principal: str = "User:alice", topic: str = "o
 
 def test_removed_acl_no_longer_decides() -> None:
     authorizer = Authorizer()
-    given = AclIndex().changed({ORDERS: [READ]})
+    given = AclIndex().with_changes({ORDERS: [READ]})
     authorizer.replace(given)
     assert reads(authorizer)
     version = authorizer.version
-    authorizer.replace(given.changed({ORDERS: []}))
+    authorizer.replace(given.with_changes({ORDERS: []}))
     assert not reads(authorizer)
     assert authorizer.version != version
 
@@ -43,7 +43,7 @@ def test_removed_acl_no_longer_decides() -> None:
 def test_super_users_pass_every_denial() -> None:
     authorizer = Authorizer(super_users=super_users("User:CN=admin,O=us; User:root"))
     denial = AccessControlEntry("User:*", "*", AclOperation.ALL, PermissionType.DENY)
-    authorizer.replace(AclIndex().changed({ORDERS: [denial]}))
+    authorizer.replace(AclIndex().with_changes({ORDERS: [denial]}))
     assert reads(authorizer, "User:CN=admin,O=us")
     assert reads(authorizer, "User:root")
     assert not reads(authorizer)
@@ -53,7 +53,7 @@ def test_super_users_pass_every_denial() -> None:
 
 def test_resources_without_acls() -> None:
     strict, open_to_all = Authorizer(), Authorizer(allows_without_acl=True)
-    index = AclIndex().changed({ORDERS: [READ]})
+    index = AclIndex().with_changes({ORDERS: [READ]})
     strict.replace(index)
     open_to_all.replace(index)
     assert not reads(strict, topic="payments")
@@ -65,10 +65,10 @@ def test_resources_without_acls() -> None:
 def test_any_topic_is_first_asked_by_a_fixed_name() -> None:
     authorizer = Authorizer(allows_without_acl=True)
     denied = AccessControlEntry("User:*", "*", AclOperation.WRITE, PermissionType.DENY)
-    authorizer.replace(AclIndex().changed({ORDERS: [denied]}))
+    authorizer.replace(AclIndex().with_changes({ORDERS: [denied]}))
     assert authorizer.allows_any("User:alice", "10.0.0.1", AclOperation.WRITE, AclResourceType.TOPIC)
     fixed = ResourcePattern(AclResourceType.TOPIC, "hardcode", PatternType.LITERAL)
-    authorizer.replace(AclIndex().changed({fixed: [denied]}))
+    authorizer.replace(AclIndex().with_changes({fixed: [denied]}))
     assert not authorizer.allows_any("User:alice", "10.0.0.1", AclOperation.WRITE, AclResourceType.TOPIC)
 
 
@@ -76,7 +76,7 @@ def test_authorized_operations_are_those_of_the_type() -> None:
     authorizer = Authorizer()
     cluster = ResourcePattern(AclResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
     everything = READ._replace(operation=AclOperation.ALL)
-    authorizer.replace(AclIndex().changed({ORDERS: [READ], cluster: [everything]}))
+    authorizer.replace(AclIndex().with_changes({ORDERS: [READ], cluster: [everything]}))
     operations = authorizer.operations("User:alice", "::1", AclResourceType.TOPIC, "orders")
     assert operations == 1 << AclOperation.READ | 1 << AclOperation.DESCRIBE
     of_cluster = authorizer.operations("User:alice", "::1", AclResourceType.CLUSTER, CLUSTER_NAME)
@@ -111,7 +111,7 @@ def test_impossible_acls_are_refused(pattern: ResourcePattern, entry: AccessCont
 def test_filters_match_as_kafka_describes_them() -> None:
     prefix = ResourcePattern(AclResourceType.TOPIC, "ord", PatternType.PREFIXED)
     everything = ResourcePattern(AclResourceType.TOPIC, "*", PatternType.LITERAL)
-    index = AclIndex().changed({ORDERS: [READ], prefix: [READ], everything: [READ]})
+    index = AclIndex().with_changes({ORDERS: [READ], prefix: [READ], everything: [READ]})
 
     def found(wanted: AclFilter) -> set[ResourcePattern]:
         return {one.pattern for one in index.matching(wanted)}

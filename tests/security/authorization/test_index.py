@@ -26,7 +26,7 @@ AS_DECISION = {None: Decision.NO_ACL, True: Decision.ALLOWED, False: Decision.DE
 
 
 def index_of(index: AclIndex, acls: Sequence[AclBinding], touched: set[ResourcePattern]) -> AclIndex:
-    return index.changed(
+    return index.with_changes(
         {pattern: [one.entry for one in acls if one.pattern == pattern] for pattern in touched}
     )
 
@@ -36,7 +36,9 @@ def test_a_deny_for_a_prefix_counts_beside_acls_for_longer_ones() -> None:
         pattern = ResourcePattern(AclResourceType.TOPIC, name, PatternType.PREFIXED)
         return {pattern: [AccessControlEntry("User:alice", "*", AclOperation.READ, permission)]}
 
-    index = AclIndex().changed(of_prefix("a", PermissionType.DENY) | of_prefix("abcd", PermissionType.ALLOW))
+    index = AclIndex().with_changes(
+        of_prefix("a", PermissionType.DENY) | of_prefix("abcd", PermissionType.ALLOW)
+    )
     for name in ("a", "ab", "abcd", "abcde"):
         decision = index.decide("User:alice", "10.0.0.1", AclOperation.READ, AclResourceType.TOPIC, name)
         assert decision is Decision.DENIED, name
@@ -93,7 +95,7 @@ def allow(pattern_type: PatternType, name: str, host: str = "*") -> AclBinding:
 
 def test_prefixed_star_is_a_prefix_of_one_character() -> None:
     acl = allow(PatternType.PREFIXED, "*")
-    index = AclIndex().changed({acl.pattern: [acl.entry]})
+    index = AclIndex().with_changes({acl.pattern: [acl.entry]})
     topic = AclResourceType.TOPIC
     assert index.decide("User:alice", "::1", AclOperation.READ, topic, "orders") is Decision.NO_ACL
     assert index.decide("User:alice", "::1", AclOperation.READ, topic, "*orders") is Decision.ALLOWED
@@ -101,7 +103,7 @@ def test_prefixed_star_is_a_prefix_of_one_character() -> None:
 
 def test_hosts_are_compared_in_one_spelling() -> None:
     acl = allow(PatternType.LITERAL, "orders", host="0:0:0:0:0:0:0:1")
-    index = AclIndex().changed({acl.pattern: [acl.entry]})
+    index = AclIndex().with_changes({acl.pattern: [acl.entry]})
     host = comparable_host("::1")
     assert index.decide("User:alice", host, 3, AclResourceType.TOPIC, "orders") is Decision.ALLOWED
     assert comparable_host("::ffff:127.0.0.1") == "127.0.0.1"

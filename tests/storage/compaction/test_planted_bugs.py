@@ -23,7 +23,7 @@ SEEDS = range(40)
 
 def forget_aborts(patch: pytest.MonkeyPatch) -> None:
     """Aborted records enter the map."""
-    patch.setattr(Round, "_aborted_transactions", lambda _: [])
+    patch.setattr(Round, "_read_aborted_transactions", lambda _: [])
 
 
 def forget_aborts_between_groups(patch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ def receive(reader: FrameReader, stream: bytes, sizes: list[int]) -> list[bytes]
         buffer = reader.get_buffer()
         size = min(len(buffer), sizes[turn % len(sizes)], len(stream) - position)
         buffer[:size] = stream[position : position + size]
-        frames += [bytes(frame) for frame in reader.received(size)]
+        frames += [bytes(frame) for frame in reader.take_received(size)]
         position += size
         turn += 1
     return frames
@@ -93,7 +93,7 @@ def test_readers_share_a_buffer_and_frames_stay_as_they_came() -> None:
             for reader, letter in zip(readers, b"ab", strict=True):
                 piece = framed(bytes([letter, number]) * 50, b"")[start:end]
                 reader.get_buffer()[: len(piece)] = piece
-                kept += [(frame, bytes(frame)) for frame in reader.received(len(piece))]
+                kept += [(frame, bytes(frame)) for frame in reader.take_received(len(piece))]
     assert [copy[:2] for _, copy in kept if copy] == [
         bytes([letter, number]) for number in range(5) for letter in b"ab"
     ]

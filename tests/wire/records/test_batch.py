@@ -23,7 +23,7 @@ from odradek.wire.records.batch import (
     set_max_timestamp,
     split,
     update_crc,
-    verified_header,
+    verify_header,
     write_header,
 )
 from odradek.wire.records.builder import build_batch, frame
@@ -67,7 +67,7 @@ def test_view_reads_every_field_where_it_lies(
     buffer = memoryview(before + bytes(frame(header, payload)) + after)
     view = BatchView(buffer, len(before))
     whole = view.header
-    assert whole == read_header(buffer, len(before)) == verified_header(buffer, len(before))
+    assert whole == read_header(buffer, len(before)) == verify_header(buffer, len(before))
     for name in BatchHeader._fields:
         if name not in ("batch_length", "crc"):
             assert getattr(whole, name) == getattr(header, name)
@@ -113,7 +113,7 @@ def test_every_truncation_is_found() -> None:
     batch = sample()
     for size in range(len(batch)):
         with pytest.raises(CorruptRecord):
-            verified_header(memoryview(batch)[:size])
+            verify_header(memoryview(batch)[:size])
         if size:
             with pytest.raises(CorruptRecord):
                 list(split(batch[:size]))
@@ -147,7 +147,7 @@ def test_another_magic_is_found(magic: int) -> None:
 @given(st.binary(max_size=200))
 def test_any_bytes_are_refused_and_nothing_else_is_raised(data: bytes) -> None:
     with pytest.raises(CorruptRecord):
-        verified_header(data)
+        verify_header(data)
     if data:
         with pytest.raises(CorruptRecord):
             list(split(data))
@@ -209,7 +209,7 @@ def test_write_header_and_update_crc_make_a_changed_batch_whole() -> None:
     with pytest.raises(CorruptRecord):
         BatchView(batch).verify()
     update_crc(batch)
-    header = verified_header(batch)
+    header = verify_header(batch)
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (77, 3, 9)
     assert header.last_sequence == 10
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.wire.records.batch import HEADER_BYTES, BatchView, TimestampType, verified_header
+from odradek.wire.records.batch import HEADER_BYTES, BatchView, TimestampType, verify_header
 from odradek.wire.records.builder import BatchBuilder, build_batch, recompress
 from odradek.wire.records.compression import Compression
 from odradek.wire.records.record import records
@@ -29,7 +29,7 @@ def test_fields_are_written() -> None:
         compression=Compression.ZSTD,
         last_offset_delta=8,
     )
-    header = verified_header(batch)
+    header = verify_header(batch)
     assert isinstance(batch, bytearray)
     assert (header.base_offset, header.leader_epoch, header.last_offset, header.record_count) == (5, 3, 13, 2)
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (9, 1, 2**31 - 1)
@@ -41,7 +41,7 @@ def test_fields_are_written() -> None:
 
 
 def test_without_fields_there_is_no_producer_and_no_epoch() -> None:
-    header = verified_header(build_batch([(1, None, b"v")]))
+    header = verify_header(build_batch([(1, None, b"v")]))
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (-1, -1, -1)
     assert (header.leader_epoch, header.attributes, header.last_sequence) == (-1, 0, -1)
 

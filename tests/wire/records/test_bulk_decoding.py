@@ -14,7 +14,7 @@ from odradek.wire.records.batch import BatchView
 from odradek.wire.records.builder import build_batch
 from odradek.wire.records.bulk_decoding import all_records, values
 from odradek.wire.records.compression import Compression
-from odradek.wire.records.record import Record, decompressed_payload, records
+from odradek.wire.records.record import Record, decompress_payload, records
 
 # Lengths around the bounds where an integer takes one more byte (64 and 8,192 in zigzag).
 sizes = st.sampled_from((0, 1, 62, 63, 64, 65, 100, 8_191, 8_192, 8_193, 20_000))
@@ -47,7 +47,7 @@ def test_more_records_than_two_bytes_count() -> None:
 def test_damage_is_refused_exactly_where_reading_one_by_one_refuses_it(data: st.DataObject) -> None:
     rows = data.draw(st.lists(st.tuples(timestamps, octets, octets, headers), min_size=1, max_size=4))
     whole = bytearray(build_batch(rows, base_offset=0))
-    first = len(whole) - len(decompressed_payload(BatchView(bytes(whole))))
+    first = len(whole) - len(decompress_payload(BatchView(bytes(whole))))
     for _ in range(data.draw(st.integers(1, 3))):
         whole[data.draw(st.integers(first, len(whole) - 1))] = data.draw(st.integers(0, 255))
     batch = BatchView(bytes(whole))

@@ -54,7 +54,7 @@ class ReplicatedTopicLog:
         topic = self._images.current.topics.get(self._topic)
         return self._new_topic_partitions if topic is None else len(topic.partitions)
 
-    def led_partitions(self) -> Iterable[int]:
+    def list_led_partitions(self) -> Iterable[int]:
         topic = self._images.current.topics.get(self._topic)
         count = 0 if topic is None else len(topic.partitions)
         return [partition for partition in range(count) if self.is_ready(partition)]
@@ -63,7 +63,7 @@ class ReplicatedTopicLog:
         found = self._partitions.find(self._topic, partition)
         return found is not None and (found.leader is None or found.leader.is_confirmed)
 
-    def led_since_epoch(self, partition: int) -> int:
+    def get_led_since_epoch(self, partition: int) -> int:
         return self._partitions.get(self._topic, partition).led_since_epoch
 
     def bounds(self, partition: int) -> tuple[int, int]:
@@ -85,9 +85,9 @@ class ReplicatedTopicLog:
         result = found.leader.append(
             memoryview(batch), required_acks=-1, origin=Origin.COORDINATOR, token=token
         )
-        return self._committed(found, result.first_offset, result.last_offset)
+        return self._await_commit(found, result.first_offset, result.last_offset)
 
-    def _committed(self, found: Partition, first_offset: int, last_offset: int) -> int | Awaitable[int]:
+    def _await_commit(self, found: Partition, first_offset: int, last_offset: int) -> int | Awaitable[int]:
         if found.high_watermark > last_offset:
             return first_offset
         # A controller, where there is one, has removed a follower this slow from the in-sync set by then.
@@ -113,7 +113,7 @@ class ReplicatedTopicLog:
         """Raises InvalidProducerEpoch and TransactionCoordinatorFenced besides what `append` raises."""
         found = self._partitions.get(self._topic, partition)
         last_offset = append_marker(found.require_leader(), marker, transaction_version=transaction_version)
-        return self._committed(found, last_offset, last_offset)
+        return self._await_commit(found, last_offset, last_offset)
 
     def read(self, partition: int, offset: int, *, bytes_max: int) -> bytes | Awaitable[bytes]:
         """Raises OffsetOutOfRange, KafkaStorageError and what `append` raises for lookups."""
@@ -132,5 +132,5 @@ class ReplicatedTopicLog:
 async def _when_committed(
     partition: Partition, first_offset: int, last_offset: int, *, seconds_max: float
 ) -> int:
-    await partition.committed(last_offset, seconds_max=seconds_max)
+    await partition.wait_until_committed(last_offset, seconds_max=seconds_max)
     return first_offset

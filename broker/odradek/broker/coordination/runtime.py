@@ -114,9 +114,9 @@ class CoordinatorRuntime(Generic[Machine_co]):
 
     def refresh(self) -> None:
         """Load the partitions that this broker leads now, and forget those that it leads no more."""
-        led = set(self.log.led_partitions())
+        led = set(self.log.list_led_partitions())
         for partition, shard in list(self._shards.items()):
-            if partition not in led or self.log.led_since_epoch(partition) != shard.led_since_epoch:
+            if partition not in led or self.log.get_led_since_epoch(partition) != shard.led_since_epoch:
                 self._unload(partition)
         for partition in led:
             if partition not in self._shards:
@@ -127,7 +127,7 @@ class CoordinatorRuntime(Generic[Machine_co]):
             partition,
             parts=self._parts,
             timers=self._timers,
-            led_since_epoch=self.log.led_since_epoch(partition),
+            led_since_epoch=self.log.get_led_since_epoch(partition),
             make_machine=self._make_machine,
         )
         self._shards[partition] = shard
@@ -230,7 +230,7 @@ class CoordinatorRuntime(Generic[Machine_co]):
         """All shards, in any state."""
         return list(self._shards.values())
 
-    def loaded_shards(self) -> Iterator[Shard[Machine_co]]:
+    def list_loaded_shards(self) -> Iterator[Shard[Machine_co]]:
         """The shards that are served."""
         return (shard for shard in list(self._shards.values()) if shard.state is ShardState.ACTIVE)
 
@@ -243,7 +243,7 @@ class CoordinatorRuntime(Generic[Machine_co]):
         """Partitions of the topic that could not be loaded, whose keys are refused."""
         return sum(shard.state is ShardState.FAILED for shard in self._shards.values())
 
-    async def loaded(self) -> None:
+    async def wait_until_loaded(self) -> None:
         """Wait until every partition led now is loaded."""
         for shard in list(self._shards.values()):
             await shard.loaded.wait()

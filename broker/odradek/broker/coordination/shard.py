@@ -245,11 +245,11 @@ class Shard(Generic[Machine_co]):
                 logger.exception("a change of the %s %r could not be planned", self.topic.subject, key)
                 refuse(CoordinatorNotAvailable(f"the {self.topic.subject} {key!r} cannot be changed now"))
 
-        def planned(_: asyncio.Future[T]) -> None:
+        def resume_plan(_: asyncio.Future[T]) -> None:
             gate.appendleft(act)
             self._open_gate(key)
 
-        work.add_done_callback(planned)
+        work.add_done_callback(resume_plan)
 
     def _open_gate(self, key: str) -> None:
         """Run the waiting actions in their order, until one of them closes the gate again."""

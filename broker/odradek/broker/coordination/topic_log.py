@@ -62,7 +62,7 @@ class InternalTopicLog(Protocol):
         """The count of partitions that the topic has, or will have once it exists. It never changes after that."""
         ...
 
-    def led_partitions(self) -> Iterable[int]:
+    def list_led_partitions(self) -> Iterable[int]:
         """The partitions that this broker leads now; none before the topic exists."""
         ...
 
@@ -70,7 +70,7 @@ class InternalTopicLog(Protocol):
         """Whether this broker leads the partition now. It must know so, also while the registry does not answer."""
         ...
 
-    def led_since_epoch(self, partition: int) -> int:
+    def get_led_since_epoch(self, partition: int) -> int:
         """The leader epoch from which on this broker has led the partition without a break.
 
         When it has grown, the partition must be loaded again.

@@ -161,10 +161,10 @@ class RecordWriter:
                 self._append_marker(batch[0]) if batch[0].marker is not None else self._append_records(batch)
             )
         except Exception as error:
-            self._appended(batch, error)
+            self._end_append(batch, error)
             return
         if isinstance(outcome, int):
-            self._appended(batch, None)
+            self._end_append(batch, None)
         else:
             self._under_way = batch
             if self._late_timer is None:
@@ -173,7 +173,7 @@ class RecordWriter:
                 _value_of(outcome), name=f"offsets/append-{self._partition}"
             )
             self._waiting_for_replicas = task
-            task.add_done_callback(lambda done: self._ended(batch, done))
+            task.add_done_callback(lambda done: self._end_wait(batch, done))
 
     def _append_records(self, batch: list[_Submission]) -> int | Awaitable[int]:
         now_ms = self._clock.wall_ms()
@@ -198,15 +198,15 @@ class RecordWriter:
             self._partition, submission.marker, transaction_version=submission.transaction_version
         )
 
-    def _ended(self, batch: list[_Submission], done: asyncio.Task[int]) -> None:
+    def _end_wait(self, batch: list[_Submission], done: asyncio.Task[int]) -> None:
         self._waiting_for_replicas = None
         if done.cancelled():
             # The broker stops: no callback may begin another append, because no task would end it.
             stopping = CoordinatorNotAvailable("the broker is stopping; find the coordinator again")
             self.close(stopping)
-            self._appended(batch, stopping)
+            self._end_append(batch, stopping)
         else:
-            self._appended(batch, done.exception())
+            self._end_append(batch, done.exception())
 
     def _take_batch(self) -> list[_Submission]:
         batch: list[_Submission] = []
@@ -229,7 +229,7 @@ class RecordWriter:
         self._waiting_bytes = 0
         return waiting
 
-    def _appended(self, batch: list[_Submission], error: BaseException | None) -> None:
+    def _end_append(self, batch: list[_Submission], error: BaseException | None) -> None:
         self._is_scheduled = False
         self._under_way = []
         if error is None:

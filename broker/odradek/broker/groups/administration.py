@@ -8,7 +8,7 @@ from odradek.broker.coordination.runtime import CoordinatorRuntime
 from odradek.broker.coordination.shard import DeferredAnswer
 from odradek.broker.groups.classic.group import GroupState
 from odradek.broker.groups.consumer.schema import Assignment, MemberValue
-from odradek.broker.groups.consumer.update import preferred_assignor
+from odradek.broker.groups.consumer.update import choose_assignor
 from odradek.broker.groups.context import GroupContext
 from odradek.broker.groups.state_machine import GroupStateMachine
 from odradek.foundation.errors import (
@@ -81,7 +81,7 @@ class GroupAdministration:
         wanted_states = {state.lower() for state in states}
         wanted_types = {group_type.lower() for group_type in types}
         listed = []
-        for shard in self._runtime.loaded_shards():
+        for shard in self._runtime.list_loaded_shards():
             for group in shard.machine.groups.values():
                 row = GroupOverview(group.group_id, group.protocol_type or "", group.state_name, group.kind)
                 if wanted_states and row.state.lower() not in wanted_states:
@@ -131,7 +131,7 @@ class GroupAdministration:
                     member_id, member, current.member_epoch, current.assigned, group.target(member_id)
                 )
             )
-        assignor = preferred_assignor(group, self._context.settings)
+        assignor = choose_assignor(group, self._context.settings)
         return DescribedConsumerGroup(group.state_name, group.epoch, group.target_epoch, assignor, members)
 
     def delete(self, group_id: str) -> OdradekError | Awaitable[OdradekError | None] | None:

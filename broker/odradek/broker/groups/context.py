@@ -10,7 +10,7 @@ from odradek.broker.groups.consumer.patterns import TopicPatterns
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import CoordinatorLoadInProgress, UnknownMemberId, UnsupportedVersion
 from odradek.foundation.settings.broker_settings import Settings
-from odradek.metadata.image.group_configs import FENCED_UNTIL_KEY, fenced_until_ms, group_value
+from odradek.metadata.image.group_configs import FENCED_UNTIL_KEY, group_value, parse_fenced_until_ms
 from odradek.metadata.image.image import ClusterImage, ImageHolder, ResourceKind
 
 CONSUMER_PROTOCOL = "consumer"
@@ -43,7 +43,7 @@ class Fences:
 
     def is_fenced(self, group_id: str) -> bool:
         texts = self._images.current.config(ResourceKind.GROUP, group_id)
-        return FENCED_UNTIL_KEY in texts and fenced_until_ms(texts) > self._clock.wall_ms()
+        return FENCED_UNTIL_KEY in texts and parse_fenced_until_ms(texts) > self._clock.wall_ms()
 
     def check_may_join(self, group_id: str) -> None:
         """Raises CoordinatorLoadInProgress, after which clients wait, while the group is fenced."""
@@ -60,13 +60,13 @@ class Fences:
                 f"the group {group_id!r} is fenced ({FENCED_UNTIL_KEY}) and has no members now; join again"
             )
 
-    def fenced_groups(self) -> Iterator[str]:
+    def list_fenced_groups(self) -> Iterator[str]:
         """Every group that is fenced now."""
         for kind, group_id in self._images.current.configs:
             if kind is ResourceKind.GROUP and self.is_fenced(group_id):
                 yield group_id
 
-    def changed_groups(self, old: ClusterImage, new: ClusterImage) -> Iterator[str]:
+    def find_changed_groups(self, old: ClusterImage, new: ClusterImage) -> Iterator[str]:
         """The groups that are fenced now and whose settings differ between the two images."""
         if old.configs is new.configs:
             return

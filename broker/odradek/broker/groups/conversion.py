@@ -139,7 +139,7 @@ class Conversion:
         converted.apply(RecordKind.TARGET_EPOCH, "", TargetEpochValue(group.rebalance.generation))
         return converted
 
-    def cancelled(self, group_id: str) -> None:
+    def cancel_conversion(self, group_id: str) -> None:
         """The conversion could not be written: the classic group continues."""
         group = self._groups.classic(group_id)
         if group is not None:
@@ -183,13 +183,13 @@ class Conversion:
                 self._shard.stop_timer(replaced.timed)
             self._groups[group.group_id] = classic
 
-        def started(error: OdradekError | None) -> None:
+        def start_classic(error: OdradekError | None) -> None:
             if error is None:
                 classic.start_converted(rebalance=rebalance)
             on_written(error)
 
         logger.info("group %r becomes a classic group", group.group_id)
-        self._shard.write(group.group_id, records, started, apply=take_over)
+        self._shard.write(group.group_id, records, start_classic, apply=take_over)
 
     def classic_group(self, group: ConsumerGroup, *, without: Collection[str] = ()) -> ClassicGroup:
         """A classic group of the members (all of the classic protocol) but those, each assigned its target."""
@@ -209,7 +209,7 @@ class Conversion:
                     protocols=value.classic.protocols,
                 )
             )
-        classic = ClassicGroup.converted(
+        classic = ClassicGroup.from_members(
             group.group_id, generation=group.epoch, members=members, host=self._host
         )
         for member in classic.members:

@@ -94,8 +94,8 @@ class GroupCoordinator:
         if old.topics.get(OFFSETS_TOPIC) is not new.topics.get(OFFSETS_TOPIC):
             self.runtime.refresh()
         self._forget_deleted_topics(old, new)
-        for group_id in self.context.fences.changed_groups(old, new):
-            for shard in self.runtime.loaded_shards():
+        for group_id in self.context.fences.find_changed_groups(old, new):
+            for shard in self.runtime.list_loaded_shards():
                 if group_id in shard.machine.groups:
                     shard.machine.remove_members_of_fenced(group_id)
 
@@ -137,14 +137,14 @@ class GroupCoordinator:
             group.join(request, answer)
 
         try:
-            shard = self._named_shard(group_id)
+            shard = self._get_named_shard(group_id)
             self._check_session_timeout(request.session_timeout_ms)
             shard.when_serving(group_id, act, refuse)
         except RequestError as error:
             refuse(without_trace(error))
         return answer.get()
 
-    def _named_shard(self, group_id: str) -> Shard[GroupStateMachine]:
+    def _get_named_shard(self, group_id: str) -> Shard[GroupStateMachine]:
         """The group's shard. Raises InvalidGroupId for an empty id, which only offsets may have."""
         if not group_id:
             raise InvalidGroupId("the group id must not be empty; set group.id")
@@ -173,7 +173,7 @@ class GroupCoordinator:
             group.sync(request, answer)
 
         try:
-            shard = self._named_shard(group_id)
+            shard = self._get_named_shard(group_id)
             shard.when_serving(group_id, act, refuse)
         except RequestError as error:
             refuse(without_trace(error))
@@ -185,7 +185,7 @@ class GroupCoordinator:
         Raises RebalanceInProgress when it must join again, UnknownMemberId, IllegalGeneration, … While a group changes
         its protocol, its members are those of the old protocol.
         """
-        group = self._named_shard(group_id).machine.groups.get(group_id)
+        group = self._get_named_shard(group_id).machine.groups.get(group_id)
         self.context.fences.check_may_stay(group_id)
         if group is None:
             raise UnknownMemberId(f"there is no group {group_id!r}; join again")
@@ -196,7 +196,7 @@ class GroupCoordinator:
     ) -> list[Departure] | Awaitable[list[Departure]]:
         """Remove members, each by (member id, instance id). Raises what concerns the whole group."""
         answer: DeferredAnswer[list[Departure]] = DeferredAnswer()
-        shard = self._named_shard(group_id)
+        shard = self._get_named_shard(group_id)
 
         def refuse(error: RequestError) -> None:
             answer([Departure(member_id, instance_id, error) for member_id, instance_id in members])

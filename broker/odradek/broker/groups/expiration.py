@@ -10,7 +10,7 @@ from odradek.broker.coordination.runtime import CoordinatorRuntime
 from odradek.broker.coordination.shard import ShardState
 from odradek.broker.groups.context import GroupContext
 from odradek.broker.groups.group import Group
-from odradek.broker.groups.offsets import expired_offsets
+from odradek.broker.groups.offsets import find_expired_offsets
 from odradek.broker.groups.schema import OffsetKey
 from odradek.broker.groups.state_machine import GroupStateMachine
 from odradek.foundation.errors import OdradekError
@@ -33,7 +33,7 @@ class Expiration:
 
     async def expire_offsets(self) -> None:
         """Forget offsets whose retention is over, and groups without members and offsets."""
-        for shard in self._runtime.loaded_shards():
+        for shard in self._runtime.list_loaded_shards():
             machine = shard.machine
             for number, group in enumerate(list(machine.groups.values())):
                 if number % GROUPS_PER_TURN == 0:
@@ -48,7 +48,7 @@ class Expiration:
         if machine.groups.get(group.group_id) is not group:
             return
         offsets = machine.offsets.of_group(group.group_id)
-        expired = expired_offsets(
+        expired = find_expired_offsets(
             offsets,
             now_ms=self._context.clock.wall_ms(),
             retention_ms=self._context.settings.offsets_retention_minutes * 60_000,

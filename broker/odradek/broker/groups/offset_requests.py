@@ -165,7 +165,7 @@ class OffsetRequests:
 
     def is_known(self, group_id: str) -> bool:
         """Whether the group is one of those coordinated here."""
-        shards = self._runtime.loaded_shards()
+        shards = self._runtime.list_loaded_shards()
         return any(group_id in shard.machine.groups for shard in shards)
 
     def unread_subscriptions(self, group_id: str) -> Callable[[], None] | None:
@@ -200,9 +200,9 @@ class OffsetRequests:
         shard.machine.remove_offsets(removals, on_written)
         return answer.get()
 
-    def committed(self) -> Iterator[tuple[str, str, int, int]]:
+    def list_committed(self) -> Iterator[tuple[str, str, int, int]]:
         """Every committed offset here as (group, topic, partition, offset), for lag."""
-        for shard in self._runtime.loaded_shards():
+        for shard in self._runtime.list_loaded_shards():
             for group_id, topic, partition, value in shard.machine.offsets:
                 yield group_id, topic, partition, value.offset
 

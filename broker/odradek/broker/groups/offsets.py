@@ -73,7 +73,7 @@ class OffsetStore:
                 yield group_id, topic, partition, committed
 
 
-def expired_offsets(
+def find_expired_offsets(
     offsets: dict[TopicPartitionKey, OffsetAndMetadata],
     *,
     now_ms: int,

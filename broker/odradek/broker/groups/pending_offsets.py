@@ -53,7 +53,7 @@ class PendingOffsets:
             self._by_group[key.group_id] = self._by_group.get(key.group_id, 0) + 1
         producers[producer_id] = pending
 
-    def replaced(self, key: OffsetKey) -> None:
+    def mark_replaced(self, key: OffsetKey) -> None:
         """An offset was committed for the key outside of transactions: its record is behind those that are pending."""
         for pending in self._by_key.get(key, {}).values():
             pending.is_replaced = True

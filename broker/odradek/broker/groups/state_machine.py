@@ -212,7 +212,7 @@ class GroupStateMachine:
     def _put(self, key: OffsetKey, committed: OffsetAndMetadata) -> None:
         self.offsets.put(*key, committed)
         if self.pending:
-            self.pending.replaced(key)
+            self.pending.mark_replaced(key)
 
     def _remove(self, key: OffsetKey) -> None:
         self.offsets.remove(*key)
@@ -312,7 +312,7 @@ class GroupStateMachine:
             self.shard.stop_timer(known.timed)
             del self.groups[group_id]
         if value is not None:
-            self.groups[group_id] = ClassicGroup.restored(group_id, decode_classic_group_value(value), self)
+            self.groups[group_id] = ClassicGroup.from_value(group_id, decode_classic_group_value(value), self)
 
     def _replay_consumer(self, key: consumer_schema.ConsumerKey, value: bytes | None) -> None:
         decoded = None if value is None else consumer_schema.decode_value(key.kind, value)
@@ -342,7 +342,7 @@ class GroupStateMachine:
         for group in list(self.groups.values()):
             group.start_sessions()
         self.forget_topics(self.topics_gone)
-        for group_id in self.context.fences.fenced_groups():
+        for group_id in self.context.fences.list_fenced_groups():
             if group_id in self.groups:
                 self.remove_members_of_fenced(group_id)
 

@@ -117,7 +117,7 @@ class ZookeeperGroups:
             ) from failure
         topics = self._images.current.topics
         described = [
-            _described(group_id, name, member, owners.get(name, {}), topics)
+            _describe_member(group_id, name, member, owners.get(name, {}), topics)
             for name, member in members.items()
         ]
         return GroupSummary(_STABLE if members else _EMPTY, KIND, ASSIGNOR, described)
@@ -137,7 +137,7 @@ class ZookeeperGroups:
 
     # --- metrics ----------------------------------------------------------------------------------------------------
 
-    def committed(self) -> Iterable[tuple[str, str, int, int]]:
+    def list_committed(self) -> Iterable[tuple[str, str, int, int]]:
         """(group, topic, partition, offset) of the partitions led here, as they were read last.
 
         To ask keeps the reading in the background going. The first answer is empty.
@@ -150,7 +150,7 @@ class ZookeeperGroups:
     async def _read_on(self) -> None:
         while self._clock.monotonic_seconds() - self._asked_at < ZOOKEEPER_GROUPS_UNASKED_SECONDS_MAX:
             try:
-                self._committed = await self._offsets(await self._led())
+                self._committed = await self._offsets(await self._find_led_partitions())
             except StoreError as failure:
                 # What was read before would become a lag that grows by itself.
                 self._committed = {}
@@ -158,7 +158,7 @@ class ZookeeperGroups:
             await asyncio.sleep(ZOOKEEPER_GROUPS_PAUSE_SECONDS)
         self._committed = {}
 
-    async def _led(self) -> list[tuple[str, TopicPartition]]:
+    async def _find_led_partitions(self) -> list[tuple[str, TopicPartition]]:
         """The partitions led here that groups have offsets of."""
         wanted: list[tuple[str, TopicPartition]] = []
         groups = await children_or_none(self._store, _CONSUMERS)
@@ -240,7 +240,7 @@ def _is_name(group_id: str) -> bool:
     return bool(group_id) and "/" not in group_id and group_id not in (".", "..")
 
 
-def _described(
+def _describe_member(
     group_id: str,
     consumer_id: str,
     registration: Registration | None,

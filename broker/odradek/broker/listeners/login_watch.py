@@ -41,7 +41,7 @@ class LoginWatch:
         self._images = images
         self._now_ms = now_ms
         self._timer: asyncio.TimerHandle | None = None
-        self._unsubscribe = images.subscribe(self._changed)
+        self._unsubscribe = images.subscribe(self._apply_change)
         self._end_by_time()
 
     def stop(self) -> None:
@@ -50,9 +50,9 @@ class LoginWatch:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _changed(self, old: ClusterImage, new: ClusterImage) -> None:
+    def _apply_change(self, old: ClusterImage, new: ClusterImage) -> None:
         if old.client_configs is not new.client_configs:
-            drop_logins(self._listeners(), deleted_logins(old.client_configs, new.client_configs))
+            drop_logins(self._listeners(), find_deleted_logins(old.client_configs, new.client_configs))
         if old.tokens is not new.tokens:
             drop_tokens(self._listeners(), new.tokens, self._now_ms())
             self._set_timer()
@@ -72,7 +72,7 @@ class LoginWatch:
             self._timer = asyncio.get_running_loop().call_later(seconds, self._end_by_time)
 
 
-def deleted_logins(old: ClientConfigs, new: ClientConfigs) -> set[tuple[str, str]]:
+def find_deleted_logins(old: ClientConfigs, new: ClientConfigs) -> set[tuple[str, str]]:
     """(user, mechanism) of what `old` has and `new` has not. Other keys of the same users may be among them."""
     return {
         (entity.user, key)

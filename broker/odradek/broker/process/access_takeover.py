@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from odradek.broker.process.kraft_access import AccessControl, ClientQuota, KraftAccess, ScramUser
-from odradek.broker.quotas.keys import entity_of, validated_text
+from odradek.broker.quotas.keys import build_valid_text, entity_of
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.errors import RequestError
 from odradek.foundation.limits import ACLS_CHANGED_PER_REQUEST_MAX
@@ -90,7 +90,7 @@ class AccessTakeover:
         for quota in quotas:
             try:
                 entity = entity_of(quota.parts)
-                text = validated_text(entity, quota.key, quota.value)
+                text = build_valid_text(entity, quota.key, quota.value)
             except RequestError as error:
                 self._lines.warning("a quota of Kafka for %s is lost: %s", quota.parts, error)
                 continue

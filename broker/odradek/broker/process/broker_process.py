@@ -180,7 +180,7 @@ class BrokerProcess(Generic[ControlT]):
             return f"the {loading} coordinator is loading"
         return self._control.not_ready()
 
-    def refused_writes(self) -> str | None:
+    def describe_refused_writes(self) -> str | None:
         """The log directories that refuse writes because the disk is full, with a remedy; None while all accept them.
         Reads continue, so `not_ready` does not include this.
         """
@@ -204,7 +204,7 @@ class BrokerProcess(Generic[ControlT]):
             await self._load_logs()
             self._start_coordinators()
             await self._listen()
-            self._bound_connections()
+            self._watch_connections()
             self._follow_settings()
             await self.secured.read_keys()
             self.secured.follow_certificates(lambda: self.listeners, self._closing)
@@ -463,7 +463,7 @@ class BrokerProcess(Generic[ControlT]):
         self._closing.push_async_callback(listener.close)
         self.listeners.append(listener)
 
-    def _bound_connections(self) -> None:
+    def _watch_connections(self) -> None:
         self.connection_watch = ConnectionWatch(
             self.images, lambda: self.dynamic_settings.current, self.listeners, self.clock
         )

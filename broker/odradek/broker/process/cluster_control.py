@@ -273,7 +273,7 @@ class ClusterControl:
 
     def make_dispatcher(self, parts: BrokerParts) -> Dispatcher:
         self._parts = parts
-        self._partitions.context.followed_as_of = parts.fetch.fetch_sessions.followed_as_of
+        self._partitions.context.followed_as_of = parts.fetch.fetch_sessions.get_followed_as_of
         return forwarding_dispatcher(parts, self.controller)
 
     async def register(self, endpoints: Sequence[Endpoint]) -> None:

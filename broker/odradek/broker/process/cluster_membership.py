@@ -90,9 +90,9 @@ class ClusterMembership:
             min_in_sync=settings.min_insync_replicas,
         )
         callbacks = RegistrationCallbacks(
-            on_fenced=self._fenced,
-            on_registered=self._registered_again,
-            on_refused=self._refused,
+            on_fenced=self._leave_cluster,
+            on_registered=self._rejoin_cluster,
+            on_refused=self._fail_registration,
             on_silent=outage.begin,
             on_answering=lambda: outage.end("the registry answers again, and the session lives"),
         )
@@ -130,7 +130,7 @@ class ClusterMembership:
         broker = image.brokers.get(self._broker_id)
         return broker is not None and broker.epoch == self.epoch
 
-    def _fenced(self, reason: str) -> None:
+    def _leave_cluster(self, reason: str) -> None:
         self.fenced_times += 1
         self._registered = None
         self._step_down()
@@ -157,7 +157,7 @@ class ClusterMembership:
                     )
                 )
 
-    def _registered_again(self, broker: BrokerImage) -> None:
+    def _rejoin_cluster(self, broker: BrokerImage) -> None:
         self._registered = broker
         self._tasks.start(self._serve_again(broker), name=f"serve-again-{broker.epoch}")
 
@@ -168,5 +168,5 @@ class ClusterMembership:
             self._subscription.unfence()
             logger.info("broker %d serves again, with epoch %d", self._broker_id, broker.epoch)
 
-    def _refused(self, error: DuplicateBrokerRegistration) -> None:
+    def _fail_registration(self, error: DuplicateBrokerRegistration) -> None:
         self._on_fatal(str(error))

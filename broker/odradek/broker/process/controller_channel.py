@@ -67,7 +67,7 @@ class ControllerChannel:
                 while True:
                     self._moved.clear()
                     try:
-                        connection = await self._connected()
+                        connection = await self._get_connection()
                         if connection is not None:
                             answer = await exchange(connection)
                             if not is_refused(answer):
@@ -94,7 +94,7 @@ class ControllerChannel:
         for task in tuple(self._closing):
             await task
 
-    async def _connected(self) -> OutboundConnection | None:
+    async def _get_connection(self) -> OutboundConnection | None:
         """A connection to the controller's known address; None while none is known. Raises OSError."""
         async with self._connecting:
             address = self._location.address

@@ -128,7 +128,7 @@ class MetadataSubscription:
         self._publish()
 
     def _publish(self) -> None:
-        image = _fenced(self._image, self._broker_id) if self._is_fenced else self._image
+        image = _without_broker(self._image, self._broker_id) if self._is_fenced else self._image
         if not image.is_same_as(self._images.current):
             self._images.replace(image)
 
@@ -202,7 +202,7 @@ class MetadataSubscription:
         self._progress.set()
 
 
-def _fenced(image: ClusterImage, broker_id: int) -> ClusterImage:
+def _without_broker(image: ClusterImage, broker_id: int) -> ClusterImage:
     """The image without the broker among the members and leaders."""
     topics: dict[str, TopicImage] = {}
     for name, topic in image.topics.items():

@@ -115,7 +115,7 @@ class RemoteController:
         Raises NotController when no controller took it within `wait_ms_max`.
         """
         self.forwarded += 1
-        response = await self._forwarded(
+        response = await self._forward_frame(
             self._forwards, frame, client_host=client_host, principal=principal, wait_ms_max=wait_ms_max
         )
         applied = await self._subscription.wait_until_applied(
@@ -128,7 +128,7 @@ class RemoteController:
             )
         return response.frame
 
-    async def _forwarded(
+    async def _forward_frame(
         self,
         channel: ControllerChannel,
         frame: bytes | memoryview,
@@ -237,7 +237,7 @@ class RemoteController:
             ApiKey.API_VERSIONS, 0, 0, self._client_id, messages.request(ApiKey.API_VERSIONS, 0)
         )
         try:
-            response = await self._forwarded(
+            response = await self._forward_frame(
                 self._own, memoryview(versions)[4:], client_host="", wait_ms_max=wait_ms_max
             )
         except NotController:

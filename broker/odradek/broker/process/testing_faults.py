@@ -139,11 +139,11 @@ class FaultStep:
         if fault.error_code is None:
             answer = handle(request, context)
         else:
-            answer = _refused(request, context, fault.error_code)
-        return Pending(_delayed(answer, fault.delay_ms / 1000)) if fault.delay_ms else answer
+            answer = _refuse_request(request, context, fault.error_code)
+        return Pending(_delay_answer(answer, fault.delay_ms / 1000)) if fault.delay_ms else answer
 
 
-def _refused(request: object, context: AnyContext, code: int) -> Message | Frame | None:
+def _refuse_request(request: object, context: AnyContext, code: int) -> Message | Frame | None:
     header = context.header
     if isinstance(request, memoryview):
         if header.api_key == ApiKey.PRODUCE:
@@ -163,6 +163,6 @@ def _refused(request: object, context: AnyContext, code: int) -> Message | Frame
     return message
 
 
-async def _delayed(answer: Answer, seconds: float) -> Any:
+async def _delay_answer(answer: Answer, seconds: float) -> Any:
     await asyncio.sleep(seconds)
     return await answer if isinstance(answer, Pending) else answer

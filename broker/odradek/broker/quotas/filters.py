@@ -39,14 +39,14 @@ class QuotaFilter:
         self._strict = strict
         self._wanted: dict[str, str | None] = {}
         for component in components:
-            self._wanted[self._checked_type(component)] = _wanted_name(component)
+            self._wanted[self._check_type(component)] = _get_wanted_name(component)
         if IP in self._wanted and (USER in self._wanted or CLIENT_ID in self._wanted):
             raise InvalidRequest(
                 "Invalid entity filter component combination. IP filter component should not be used with user or "
                 "clientId filter component."
             )
 
-    def _checked_type(self, component: FilterComponent) -> str:
+    def _check_type(self, component: FilterComponent) -> str:
         kind = component.entity_type
         if not kind:
             raise InvalidRequest("Invalid empty entity type.")
@@ -64,7 +64,7 @@ class QuotaFilter:
         return all(kind in names and name in (None, names[kind]) for kind, name in self._wanted.items())
 
 
-def _wanted_name(component: FilterComponent) -> str | None:
+def _get_wanted_name(component: FilterComponent) -> str | None:
     _, match, name = component
     if match == Match.EXACT:
         if name is None:

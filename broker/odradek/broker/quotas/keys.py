@@ -94,7 +94,7 @@ def address_text(ip: str) -> str:
     return str(getattr(address, "ipv4_mapped", None) or address)
 
 
-def validated_text(entity: ClientEntity, name: str, value: float) -> str:
+def build_valid_text(entity: ClientEntity, name: str, value: float) -> str:
     """The text to store for a value of a key. Raises InvalidRequest."""
     key = _BY_NAME.get(name)
     if key is None or (key is QuotaKey.CONNECTION) != (entity.ip is not None):

@@ -107,7 +107,7 @@ class SampledRate:
             return 0
         return self.excess_ms(limit, now_ms)
 
-    def elapsed_ms(self, now_ms: int) -> int:
+    def measure_elapsed_ms(self, now_ms: int) -> int:
         """The time over which the rate is taken, without samples that have ended."""
         self.settle()
         samples = self._samples
@@ -124,12 +124,12 @@ class SampledRate:
 
     def rate(self, now_ms: int) -> float:
         """The sum of the values per second."""
-        elapsed_ms = self.elapsed_ms(now_ms)
+        elapsed_ms = self.measure_elapsed_ms(now_ms)
         return self._total * 1000 / elapsed_ms
 
     def excess_ms(self, limit: float, now_ms: int) -> int:
         """The time for which nothing may be added until the rate is `limit` again; 0 while it is not above."""
-        elapsed_ms = self.elapsed_ms(now_ms)
+        elapsed_ms = self.measure_elapsed_ms(now_ms)
         allowed = limit * elapsed_ms / 1000
         if self._total <= allowed:
             return 0

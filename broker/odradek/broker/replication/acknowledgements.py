@@ -26,7 +26,7 @@ _TICK_SECONDS: Final = 0.05
 class Waiter(Protocol):
     """One that waits; each of its `Waiters` resolves it once."""
 
-    def resolved(self, waiters: Waiters, failure: Exception | None) -> None:
+    def resolve_waiters(self, waiters: Waiters, failure: Exception | None) -> None:
         """The offset was reached, or never will be."""
         ...
 
@@ -81,7 +81,7 @@ class Waiters:
         for waiting in ready:
             del self._offsets[waiting]
         for waiting in ready:
-            waiting.resolved(self, failure)
+            waiting.resolve_waiters(self, failure)
 
 
 class _FutureWaiter:
@@ -92,7 +92,7 @@ class _FutureWaiter:
     def __init__(self) -> None:
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def resolved(self, waiters: Waiters, failure: Exception | None) -> None:
+    def resolve_waiters(self, waiters: Waiters, failure: Exception | None) -> None:
         settle(self.future, failure)
 
 
@@ -116,7 +116,7 @@ class WaitingRequest:
         for waiters, offset in wanted.items():
             waiters.add(self, offset)
 
-    def resolved(self, waiters: Waiters, failure: Exception | None) -> None:
+    def resolve_waiters(self, waiters: Waiters, failure: Exception | None) -> None:
         if waiters not in self._missing:
             return
         del self._missing[waiters]
@@ -125,7 +125,7 @@ class WaitingRequest:
         if not self._missing:
             self._end()
 
-    def timed_out(self) -> None:
+    def time_out(self) -> None:
         """The request's time limit is over."""
         late = RequestTimedOut(
             "The replicas did not get there in the time that the request allows; try again."
@@ -203,7 +203,7 @@ class Acknowledgements:
         now_tick = max(self._timer_tick, math.floor(loop.time() / _TICK_SECONDS))
         for tick in [tick for tick in self._by_tick if tick <= now_tick]:
             for waiting in list(self._by_tick.get(tick, ())):
-                waiting.timed_out()
+                waiting.time_out()
         if self._by_tick:
             self._set_timer(loop, min(self._by_tick))
 
@@ -211,7 +211,7 @@ class Acknowledgements:
         """Answer all that wait, as after their time limit: the broker stops."""
         for same_tick in list(self._by_tick.values()):
             for waiting in list(same_tick):
-                waiting.timed_out()
+                waiting.time_out()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

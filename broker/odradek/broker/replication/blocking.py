@@ -42,10 +42,10 @@ class BlockingWork:
         """Run `work` in a thread; the future fails with what it raises. RuntimeError once closed."""
         self.waiting += 1
         future = asyncio.get_running_loop().run_in_executor(self._pool, partial(_run_and_free, work))
-        future.add_done_callback(self._finished)
+        future.add_done_callback(self._finish_job)
         return future
 
-    def _finished(self, _: asyncio.Future[Result]) -> None:
+    def _finish_job(self, _: asyncio.Future[Result]) -> None:
         self.waiting -= 1
 
     async def run_all(

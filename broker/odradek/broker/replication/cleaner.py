@@ -205,11 +205,11 @@ class LogCleaner:
         if not settings.log_cleaner_enable:
             return False
         found: list[tuple[Partition, Cleanable]] = []
-        for partition in self._compacted():
+        for partition in self._list_compacted():
             try:
                 one = self._cleanable(partition)
             except (OSError, CorruptRecord, KafkaStorageError) as failure:
-                self._failed(partition.log, failure)
+                self._mark_failed(partition.log, failure)
                 continue
             if one is not None:
                 found.append((partition, one))
@@ -229,7 +229,7 @@ class LogCleaner:
             )
         return bool(due[:free])
 
-    def _compacted(self) -> Iterator[Partition]:
+    def _list_compacted(self) -> Iterator[Partition]:
         for partition in list(self._partitions):
             if partition.gone is None and partition.log.config.cleanup_compact and not partition.log.failure:
                 yield partition
@@ -273,10 +273,10 @@ class LogCleaner:
             if is_over or partition.gone is not None:
                 logger.info("%s: a round of compaction was stopped: %s", name, failure)
             else:
-                self._failed(log, failure)
+                self._mark_failed(log, failure)
         except Exception as failure:
             logger.exception("%s: a round of compaction failed", name)
-            self._failed(log, failure)
+            self._mark_failed(log, failure)
         finally:
             self._rounds.pop(name, None)
             self._round_ended.set()
@@ -286,7 +286,7 @@ class LogCleaner:
         threads = max(settings.log_cleaner_threads, 1)
         # A replica that is added from now on has to see what is there: the swap compares.
         replicas = partition.replica.replicas
-        bound = await self._bounds.bound(partition)
+        bound = await self._bounds.find_bound(partition)
         task = task_for(
             found,
             removal_bound_offset=bound,
@@ -329,7 +329,7 @@ class LogCleaner:
             summary.write_seconds,
         )
 
-    def _failed(self, log: Log, failure: Exception) -> None:
+    def _mark_failed(self, log: Log, failure: Exception) -> None:
         """Mark a log, so that the others continue; what may pass is retried a few times."""
         name = log.topic_partition
         # A log refuses what a full disk refused in an error of its own.

@@ -17,7 +17,7 @@ from odradek.broker.replication.cleaner import WorkerDied
 from odradek.foundation import interpreter
 from odradek.foundation.errors import KafkaStorageError
 from odradek.storage.compaction.cleaning import Means, clean
-from odradek.storage.compaction.frames import SIZE, WorkFailed, encoded
+from odradek.storage.compaction.frames import SIZE, WorkFailed, encode_frame
 from odradek.storage.compaction.offset_map import PlainOffsetMap
 from odradek.storage.compaction.task import CleanedRun, CleaningSummary, CleaningTask
 from odradek.storage.files import Disk
@@ -51,16 +51,16 @@ class ProcessWork:
     async def runs(self, task: CleaningTask, summary: CleaningSummary) -> AsyncGenerator[CleanedRun, None]:
         is_over = False
         try:
-            process = await self._started()
+            process = await self._ensure_process()
             assert process.stdin is not None
-            process.stdin.write(encoded(task))
+            process.stdin.write(encode_frame(task))
             while True:
                 message = await self._read(process)
                 if not isinstance(message, CleanedRun):
                     is_over = True
                     break
                 yield message
-                process.stdin.write(encoded(True))
+                process.stdin.write(encode_frame(True))
         finally:
             if not is_over:
                 await self.close()
@@ -80,7 +80,7 @@ class ProcessWork:
         # Until it has ended it may write.
         await asyncio.shield(process.wait())
 
-    async def _started(self) -> asyncio.subprocess.Process:
+    async def _ensure_process(self) -> asyncio.subprocess.Process:
         process = self._process
         if process is None or process.returncode is not None:
             process = self._process = await asyncio.create_subprocess_exec(

@@ -34,11 +34,11 @@ class Proof:
         self.as_of = NEVER
         """The follower followed all partitions of its session at this time or later."""
 
-    def answered(self, *, now: float) -> None:
+    def note_answer(self, *, now: float) -> None:
         """An answer of the session is ready to leave."""
         self._answered_at = now
 
-    def asked_again(self) -> None:
+    def note_next_fetch(self) -> None:
         """The next fetch of the session is here: it was sent after the last answer."""
         self.as_of = self._answered_at
 
@@ -63,7 +63,7 @@ def others_electable(
     return frozenset(everybody - {own})
 
 
-def confirmed_as_of(others: Collection[int], followed_as_of: Callable[[int], float]) -> float:
+def compute_confirmed_as_of(others: Collection[int], followed_as_of: Callable[[int], float]) -> float:
     """As of when all of `others` followed; ALWAYS where there are none.
 
     `followed_as_of` gives the time of one broker, NEVER for one that does not follow.

@@ -60,9 +60,9 @@ class FlushWaiters:
     def _flush(self) -> None:
         if not self._is_flushing:
             self._is_flushing = True
-            self._flusher.request(self._log, self._flushed)
+            self._flusher.request(self._log, self._end_flush)
 
-    def _flushed(self, outcome: Outcome) -> None:
+    def _end_flush(self, outcome: Outcome) -> None:
         self._is_flushing = False
         waiting, self._waiting = self._waiting, []
         if outcome is not None:

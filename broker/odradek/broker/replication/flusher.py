@@ -77,9 +77,11 @@ class Flusher:
         if flush is None:
             self._end(log, callers, None)
             return
-        future.add_done_callback(partial(self._synced, log, flush, callers, self._clock.monotonic_seconds()))
+        future.add_done_callback(
+            partial(self._end_sync, log, flush, callers, self._clock.monotonic_seconds())
+        )
 
-    def _synced(
+    def _end_sync(
         self,
         log: Log,
         flush: Flush,

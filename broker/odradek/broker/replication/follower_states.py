@@ -88,7 +88,7 @@ class FollowerState:
             self.fetched_at = max(self.fetched_at, last_request.at_seconds)
             self._last_request = None
 
-    def fetched(
+    def note_fetch(
         self, *, offset: int, log_start_offset: int, leader_end_offset: int, now: float, broker_epoch: int
     ) -> None:
         """It fetched from `offset`. Raises NotLeaderOrFollower for a fetch of an older registration of the broker."""
@@ -182,7 +182,7 @@ class FollowerStates:
         members = self.in_sync | (self.proposed or frozenset())
         self.counted = tuple(follower for broker, follower in self.known.items() if broker in members)
 
-    def held_by_all(self, leader_end_offset: int) -> int:
+    def min_held_by_all(self, leader_end_offset: int) -> int:
         """The leader, the in-sync set and the proposed set hold all below this offset."""
         held = leader_end_offset
         for follower in self.counted:
@@ -195,7 +195,7 @@ class FollowerStates:
         """Whether there are followers outside those sets."""
         return len(self.counted) < len(self.known)
 
-    def held_by_joiners(
+    def min_held_by_joiners(
         self, held: int, *, leader_end_offset: int, now: float, lag_seconds_max: float, is_eligible: Eligible
     ) -> int:
         """As much of `held` as the followers have that may join at any moment.

@@ -120,7 +120,7 @@ class HostedPartitions:
             key: offset for key, offset in self._high_watermarks.items() if key in self._short_of_space
         }
         self._unsubscribe = self._images.subscribe(
-            self._changed, prepare=self._make_logs, complete=self._open_rest
+            self._apply_change, prepare=self._make_logs, complete=self._open_rest
         )
 
     def stop(self) -> None:
@@ -209,12 +209,12 @@ class HostedPartitions:
                 if made % LOGS_MADE_PER_TURN_MAX == 0:
                     await asyncio.sleep(0)
 
-    def _changed(self, old: ClusterImage, new: ClusterImage) -> None:
+    def _apply_change(self, old: ClusterImage, new: ClusterImage) -> None:
         # What was put off comes first: the change may be of the same partitions.
         for _ in self._unopened or ():
             pass
         changes = topic_changes(old, new)
-        self._unclosed = self._closing(self._taken_out(changes.deleted))
+        self._unclosed = self._closing(self._take_out(changes.deleted))
         self._unopened = chain(
             self._unclosed,
             self._opening([*((None, topic) for topic in changes.created), *changes.changed], new),
@@ -231,7 +231,7 @@ class HostedPartitions:
         self._log_manager.save_placement()
 
     async def _open_rest(self) -> None:
-        """Do what `_changed` has put off, for some partitions in each turn of the loop. They are led a moment later."""
+        """Do what `_apply_change` put off, for a few partitions in each turn of the loop. They are led a moment later."""
         if self._unopened is None:
             return
         rest, turn = self._unopened, Turn(PARTITIONS_OPENED_PER_TURN_MAX)
@@ -388,7 +388,7 @@ class HostedPartitions:
         log.reconfigure(config)
         return log
 
-    def _taken_out(self, topics: Iterable[TopicImage]) -> list[Partition]:
+    def _take_out(self, topics: Iterable[TopicImage]) -> list[Partition]:
         """The partitions of deleted topics, which no request finds any more: a topic of the same name is another one.
 
         This is done at once, whatever is put off. So it is little for each partition.

@@ -16,7 +16,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection
 
-from odradek.broker.replication.confirmation import ALWAYS, confirmed_as_of, is_fresh, others_electable
+from odradek.broker.replication.confirmation import (
+    ALWAYS,
+    compute_confirmed_as_of,
+    is_fresh,
+    others_electable,
+)
 from odradek.broker.replication.flush_waiters import FlushWaiters
 from odradek.broker.replication.follower_states import FollowerStates
 from odradek.broker.replication.replica import Replica
@@ -113,14 +118,14 @@ class Leader:
         """Append one client's batches, move the high watermark and wake the fetches that wait for it.
 
         Where flush.messages or followers delay the commit, the high watermark follows later, and acks=all waits for
-        `committed`. `token` is for a batch that begins a transaction.
+        `wait_until_committed`. `token` is for a batch that begins a transaction.
 
         Raises NotEnoughReplicas for acks=all when too few replicas are in sync. Raises NotLeaderOrFollower while the
         registry is silent and another broker may lead, KafkaStorageError, and whatever `Log.append` raises.
         """
         replica = self.replica
         if replica.context.is_registry_silent and not self.is_confirmed:
-            failure = self._unconfirmed_error()
+            failure = self._build_unconfirmed_error()
             replica.note_rejected(records, failure)
             raise failure
         if required_acks == -1 and len(replica.in_sync_replicas) < replica.min_insync_replicas:
@@ -158,7 +163,7 @@ class Leader:
         if replica.log.must_flush:
             if self._flush_waiters is None:
                 self._flush_waiters = FlushWaiters(
-                    replica.log, flusher=replica.context.flusher, on_flushed=self._flushed
+                    replica.log, flusher=replica.context.flusher, on_flushed=self._advance_flushed
                 )
             self._flush_waiters.add(result.last_offset + 1)
         else:
@@ -170,7 +175,7 @@ class Leader:
         if not replica.log.must_flush and not self.followers.counted:
             self.advance_high_watermark()
 
-    def _flushed(self, end_offset: int) -> None:
+    def _advance_flushed(self, end_offset: int) -> None:
         self._end_offset = max(self._end_offset, end_offset)
         if self.replica.refusal is None and not self._has_ended:
             self.advance_high_watermark()
@@ -179,7 +184,7 @@ class Leader:
         """Whether the record at `last_offset` waits for a flush that flush.messages asks for."""
         return self._flush_waiters is not None and self._end_offset <= last_offset
 
-    async def flushed(self, last_offset: int) -> None:
+    async def wait_until_flushed(self, last_offset: int) -> None:
         """Wait until the record at `last_offset`, which was appended, is flushed as flush.messages asks for.
 
         Raises KafkaStorageError when the disk failed, UnknownTopicOrPartition when the topic was deleted.
@@ -190,7 +195,7 @@ class Leader:
             except KafkaStorageError as failure:
                 raise self.replica.gone or failure from failure
 
-    async def committed(self, last_offset: int, *, seconds_max: float) -> None:
+    async def wait_until_committed(self, last_offset: int, *, seconds_max: float) -> None:
         """Wait until the record at `last_offset`, which was appended, is committed.
 
         Raises KafkaStorageError when the disk failed, UnknownTopicOrPartition when the topic was deleted,
@@ -199,7 +204,7 @@ class Leader:
         """
         replica = self.replica
         if self.followers is None:
-            await self.flushed(last_offset)
+            await self.wait_until_flushed(last_offset)
             return
         try:
             async with asyncio.timeout(seconds_max):
@@ -220,10 +225,10 @@ class Leader:
         if followers is not None:
             if len(replica.in_sync_replicas) < self.in_sync_needed:
                 return
-            end_offset = followers.held_by_all(end_offset)
+            end_offset = followers.min_held_by_all(end_offset)
             if followers.has_others and end_offset > replica.high_watermark:
                 context = replica.context
-                end_offset = followers.held_by_joiners(
+                end_offset = followers.min_held_by_joiners(
                     end_offset,
                     leader_end_offset=replica.log.log_end_offset,
                     now=context.now(),
@@ -290,7 +295,7 @@ class Leader:
             is_unclean_allowed=replica.is_unclean_election_allowed,
         )
         topic_id, index = replica.topic_id.bytes, replica.topic_partition.partition
-        return confirmed_as_of(
+        return compute_confirmed_as_of(
             others, lambda broker: context.followed_as_of(broker, topic_id, index, replica.leader_epoch)
         )
 
@@ -308,9 +313,9 @@ class Leader:
         It guards what clients are answered. Followers are always answered: their requests confirm the leader.
         """
         if self.replica.context.is_registry_silent and not self.is_confirmed:
-            raise self._unconfirmed_error()
+            raise self._build_unconfirmed_error()
 
-    def _unconfirmed_error(self) -> NotLeaderOrFollower:
+    def _build_unconfirmed_error(self) -> NotLeaderOrFollower:
         replica = self.replica
         return NotLeaderOrFollower(
             f"The registry does not answer broker {replica.context.broker_id}, and not every replica that may lead "
@@ -319,7 +324,7 @@ class Leader:
 
     def fail_waiting_clients(self) -> None:
         """Answer the clients that wait here, so that they look for another leader. Followers wait on."""
-        failure = self._unconfirmed_error()
+        failure = self._build_unconfirmed_error()
         self.replica.wake_readers()
         self.replica.pending_produces.fail(failure)
         self.replica.pending_deletes.fail(failure)
@@ -353,7 +358,7 @@ class Leader:
         context = replica.context
         low_watermark_before = follower.log_start_offset
         now = context.now()
-        follower.fetched(
+        follower.note_fetch(
             offset=fetch_offset,
             log_start_offset=log_start_offset,
             leader_end_offset=replica.log.log_end_offset,

@@ -121,15 +121,15 @@ class Partition:
         """Whether the record at `last_offset` waits for a flush that flush.messages asks for."""
         return self._last_leader is not None and self._last_leader.is_flush_due(last_offset)
 
-    async def flushed(self, last_offset: int) -> None:
-        """As `Leader.flushed`, also after this broker has ceased to lead."""
+    async def wait_until_flushed(self, last_offset: int) -> None:
+        """As `Leader.wait_until_flushed`, also after this broker has ceased to lead."""
         if self._last_leader is not None:
-            await self._last_leader.flushed(last_offset)
+            await self._last_leader.wait_until_flushed(last_offset)
 
-    async def committed(self, last_offset: int, *, seconds_max: float) -> None:
-        """As `Leader.committed`, also after this broker has ceased to lead."""
+    async def wait_until_committed(self, last_offset: int, *, seconds_max: float) -> None:
+        """As `Leader.wait_until_committed`, also after this broker has ceased to lead."""
         if self.replica.high_watermark <= last_offset:
-            await self.require_leader().committed(last_offset, seconds_max=seconds_max)
+            await self.require_leader().wait_until_committed(last_offset, seconds_max=seconds_max)
 
     def require_in_sync(self, count: int) -> None:
         """Set min.insync.replicas. With a smaller one the high watermark may move at once: it may have waited for
@@ -197,7 +197,7 @@ class Partition:
                 self.led_since_epoch = replica.leader_epoch
                 # Records of the leader before count as flushed, as all that was appended from it does.
                 replica.uncommitted_bytes = 0
-                leader = self._last_leader = Leader(replica, on_proposal=self._proposed)
+                leader = self._last_leader = Leader(replica, on_proposal=self._report_proposal)
         assert leader is not None, "a leader epoch begins as a new one"
         leader.update_replicas(settles_proposal=settles_proposal)
         replica.refusal = None
@@ -226,7 +226,7 @@ class Partition:
             "the metadata."
         )
 
-    def _proposed(self) -> None:
+    def _report_proposal(self) -> None:
         self._callbacks.in_sync_proposed(self)
 
     # --- the end -----------------------------------------------------------------------------------------------------

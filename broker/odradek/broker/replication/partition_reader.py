@@ -170,13 +170,13 @@ class PartitionReader:
             return known, log.log_end_offset
         return log.end_offset_for_epoch(epoch)
 
-    def aborted_transactions(self, fetch_offset: int, records: FileSlice) -> list[tuple[int, int]]:
+    def find_aborted_transactions(self, fetch_offset: int, records: FileSlice) -> list[tuple[int, int]]:
         """(producer id, first offset) of the aborted transactions with records in what `read` has given.
 
         To be called before anything else happens. A few may lie above: the client passes over those by their markers.
         """
         replica = self._replica
-        aborted = replica.log.reader.aborted_in(
+        aborted = replica.log.reader.find_aborted_in(
             records, fetch_offset, offset_limit=replica.last_stable_offset
         )
         return [(transaction.producer_id, transaction.first_offset) for transaction in aborted]

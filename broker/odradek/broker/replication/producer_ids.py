@@ -34,7 +34,7 @@ class ProducerIds:
         """A number that was never used. Raises what the controller raises."""
         while self._next >= self._end:
             if self._spare is None:
-                await asyncio.shield(self._requested())
+                await asyncio.shield(self._request_block())
             else:
                 self._take_spare()
         number = self._next
@@ -46,7 +46,7 @@ class ProducerIds:
     def prepare(self) -> None:
         """Request the next block, unless it is here or requested; a failure is retried with the next number."""
         if self._spare is None:
-            self._requested()
+            self._request_block()
 
     def _take_spare(self) -> None:
         assert self._spare is not None
@@ -54,7 +54,7 @@ class ProducerIds:
         self._spare = None
         self._next, self._half, self._end = first, first + count // 2, first + count
 
-    def _requested(self) -> asyncio.Future[tuple[int, int]]:
+    def _request_block(self) -> asyncio.Future[tuple[int, int]]:
         """All callers that find the blocks used up wait for the same new one."""
         if self._waiting is None:
             self._waiting = asyncio.ensure_future(self._allocate())

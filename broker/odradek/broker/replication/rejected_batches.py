@@ -70,16 +70,16 @@ class RejectedBatches:
         if len(self._by_producer) > REFUSED_PRODUCERS_MAX:
             del self._by_producer[next(iter(self._by_producer))]
 
-    def appended(self, records: memoryview | bytes) -> None:
+    def note_append(self, records: memoryview | bytes) -> None:
         """These records were appended."""
         header = read_header(records)
-        known = self._known(header)
+        known = self._find_rejected(header)
         if known is not None and header.base_sequence in known.sequences:
             known.sequences.remove(header.base_sequence)
             if not known.sequences:
                 del self._by_producer[header.producer_id]
 
-    def skipped(self, records: memoryview | bytes, producers: ProducerStates) -> Exception | None:
+    def find_skipped(self, records: memoryview | bytes, producers: ProducerStates) -> Exception | None:
         """The error for these records, if the batch that has to come before them was refused.
 
         A producer that the log does not know may begin at any sequence number: for it, any refused batch before them
@@ -88,7 +88,7 @@ class RejectedBatches:
         if len(records) < HEADER_BYTES:
             return None
         header = read_header(records)
-        known = self._known(header)
+        known = self._find_rejected(header)
         if known is None:
             return None
         wanted = producers.next_sequence(header.producer_id, header.producer_epoch)
@@ -103,7 +103,7 @@ class RejectedBatches:
             "send them again first."
         )
 
-    def _known(self, header: BatchHeader) -> _Rejected | None:
+    def _find_rejected(self, header: BatchHeader) -> _Rejected | None:
         known = self._by_producer.get(header.producer_id)
         if known is None or known.epoch != header.producer_epoch:
             return None

@@ -33,14 +33,14 @@ class RemovalBounds:
         self._transport = transport
         self._broker_id = broker_id
 
-    async def bound(self, partition: Partition) -> int:
+    async def find_bound(self, partition: Partition) -> int:
         """The smallest offset up to which an assigned replica is compacted; 0 when one does not say."""
         own = first_dirty_offset(partition.log)
         others = [replica for replica in partition.replica.replicas if replica != self._broker_id]
-        answers = await asyncio.gather(*(self._asked(replica, partition) for replica in others))
+        answers = await asyncio.gather(*(self._ask_replica(replica, partition) for replica in others))
         return min((own, *answers))
 
-    async def _asked(self, broker_id: int, partition: Partition) -> int:
+    async def _ask_replica(self, broker_id: int, partition: Partition) -> int:
         try:
             async with asyncio.timeout(_ANSWER_SECONDS_MAX):
                 code, offset = await list_offset(

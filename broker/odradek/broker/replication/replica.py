@@ -244,13 +244,13 @@ class Replica:
     def check_order(self, records: memoryview | bytes) -> None:
         """Raise the error of a batch that was refused, if these records have to come after it."""
         if self.rejected_batches is not None:
-            out_of_order = self.rejected_batches.skipped(records, self.log.producers)
+            out_of_order = self.rejected_batches.find_skipped(records, self.log.producers)
             if out_of_order is not None:
                 raise out_of_order
 
     def note_appended(self, records: memoryview | bytes) -> None:
         """These records were appended: what was refused of them is forgotten."""
         if self.rejected_batches is not None:
-            self.rejected_batches.appended(records)
+            self.rejected_batches.note_append(records)
             if not self.rejected_batches:
                 self.rejected_batches = None

@@ -314,7 +314,7 @@ class ReplicaFetcher:
             logger.warning("broker %d answered a fetch with error %d", self.leader, code)
             return False
         asked = self._session.positions
-        self._session.answered(answer.session_id)
+        self._session.advance_epoch(answer.session_id)
         unflushed: list[Log] = []
         appended_bytes = 0
         for one in answer.partitions:
@@ -478,7 +478,7 @@ class FetchSessionHandler:
             dropped.setdefault(topic_id, []).append(index)
         return SessionRequest(self._id, self._epoch, topics, dropped)
 
-    def answered(self, session_id: int) -> None:
+    def advance_epoch(self, session_id: int) -> None:
         """The leader answered; `session_id` is its name for the session, 0 for none."""
         if session_id == _NO_SESSION:
             self.discard()

@@ -130,24 +130,26 @@ class TransactionVerifier:
         queue = {} if coordinator is None else self._queues.setdefault(coordinator, {})
         waiting = queue.get(question.transactional_id)
         if coordinator is None or self._is_closed:
-            return _refused(
+            return _refuse_question(
                 question, CoordinatorNotAvailable("no broker coordinates the transaction now; try again")
             )
         if waiting is not None and waiting.question[:4] != question[:4]:
             known = waiting.question
             asked_by, known_by = question[1:3], known[1:3]
             if asked_by == known_by:
-                return _refused(question, CoordinatorLoadInProgress("the producer asks in two ways at once"))
+                return _refuse_question(
+                    question, CoordinatorLoadInProgress("the producer asks in two ways at once")
+                )
             older = InvalidProducerEpoch(
                 f"a newer instance of the transactional id {question.transactional_id!r} took over"
             )
             if asked_by < known_by:
-                return _refused(question, older)
+                return _refuse_question(question, older)
             waiting.refuse(older)
             waiting = None
         if waiting is None:
             if len(queue) >= VERIFICATIONS_WAITING_MAX and question.transactional_id not in queue:
-                return _refused(
+                return _refuse_question(
                     question, CoordinatorNotAvailable("too many transactions wait to be verified")
                 )
             waiting = queue[question.transactional_id] = _WaitingQuestion(question)
@@ -236,7 +238,7 @@ def _refuse(waiting: Iterable[_WaitingQuestion], error: RequestError) -> None:
         one.refuse(error)
 
 
-def _refused(question: Question, error: RequestError) -> asyncio.Future[Refusals]:
+def _refuse_question(question: Question, error: RequestError) -> asyncio.Future[Refusals]:
     answer: asyncio.Future[Refusals] = asyncio.get_running_loop().create_future()
     answer.set_result(dict.fromkeys(question.partitions, error))
     return answer

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from odradek.broker.requests.context import RequestContext
-from odradek.broker.requests.long_answers import made
+from odradek.broker.requests.long_answers import make_in_turns
 from odradek.broker.requests.parts import TransactionParts
 from odradek.broker.transactions.decisions import ProducerIdentity
 from odradek.broker.transactions.metadata import TV0, TV2
@@ -67,7 +67,7 @@ async def _of_client(
     )
     async with Leftovers() as kept:
         kept.until_end(outcome.codes)
-        return await made(
+        return await make_in_turns(
             context,
             outcome.total,
             lambda: context.response(results_by_topic_v3_and_below=_by_topic(outcome)),
@@ -86,7 +86,7 @@ async def _of_brokers(
             for outcome in found:
                 kept.until_end(outcome.codes)
             outcomes += found
-        return await made(
+        return await make_in_turns(
             context,
             sum(outcome.total for outcome in outcomes),
             lambda: context.response(

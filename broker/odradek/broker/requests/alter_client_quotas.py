@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from odradek.broker.quotas.keys import entity_of, is_quota_key, validated_text
+from odradek.broker.quotas.keys import build_valid_text, entity_of, is_quota_key
 from odradek.broker.requests import change_log
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import error_fields
-from odradek.broker.requests.long_answers import made
+from odradek.broker.requests.long_answers import make_in_turns
 from odradek.broker.requests.parts import AdminParts
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.error_values import without_trace
@@ -49,7 +49,7 @@ async def handle(request: AlterClientQuotasRequest, context: RequestContext[Admi
                 if turn.is_over():
                     await turn.next()
                 change_log.quotas_changed(context, change.entity, change.texts)
-        return await made(
+        return await make_in_turns(
             context,
             len(outcomes),
             lambda: context.response(entries=(_result(*outcome) for outcome in outcomes.values())),
@@ -66,7 +66,7 @@ def _texts(entity: ClientEntity, operations: Sequence[OpData]) -> dict[str, str 
     for one in operations:
         if one.key in texts:
             raise InvalidRequest(f"Duplicate quota key {one.key} not updated for {entity}")
-        texts[one.key] = None if one.remove else validated_text(entity, one.key, one.value)
+        texts[one.key] = None if one.remove else build_valid_text(entity, one.key, one.value)
     # As in Kafka, an unknown key may be removed. Credentials in the same node stay.
     return {key: text for key, text in texts.items() if text is not None or is_quota_key(key)}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from odradek.broker.requests import change_log
 from odradek.broker.requests.config_resources import (
     ConfigResourceType,
-    altered,
+    alter_resources,
     check_keys_differ,
     resource_of,
 )
@@ -36,10 +36,10 @@ async def handle(request: AlterConfigsRequest, context: RequestContext[AdminPart
                 change_log.settings_replaced(context, resource, texts)
         return outcomes
 
-    return await altered(request.resources, context, _planned, alter)
+    return await alter_resources(request.resources, context, _plan_change, alter)
 
 
-def _planned(resource: AlterConfigsResource) -> Change:
+def _plan_change(resource: AlterConfigsResource) -> Change:
     if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
         raise InvalidRequest("Log levels cannot be replaced all at once; use IncrementalAlterConfigs.")
     check_keys_differ(config.name for config in resource.configs)

@@ -7,7 +7,7 @@ from typing import Final
 
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import error_fields
-from odradek.broker.requests.long_answers import made
+from odradek.broker.requests.long_answers import make_in_turns
 from odradek.broker.requests.parts import ReplicaParts
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.turns import Leftovers, Turn
@@ -38,7 +38,7 @@ async def handle(
         reassigning = PartitionReassignment(context.broker.leadership, context.broker.images)
         outcomes = kept.until_end(await reassigning.reassign(wanted, may_change_factor=may_change_factor))
         echoed = {"allow_replication_factor_change": may_change_factor} if version >= _FACTOR_VERSION else {}
-        return await made(
+        return await make_in_turns(
             context,
             len(outcomes),
             lambda: context.response(

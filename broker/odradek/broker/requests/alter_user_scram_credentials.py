@@ -13,7 +13,7 @@ from odradek.broker.requests import change_log
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.describe_user_scram_credentials import MECHANISM_NUMBERS
 from odradek.broker.requests.failures import error_fields
-from odradek.broker.requests.long_answers import made
+from odradek.broker.requests.long_answers import make_in_turns
 from odradek.broker.requests.parts import AdminParts
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.error_values import without_trace
@@ -53,7 +53,7 @@ async def handle(request: AlterUserScramCredentialsRequest, context: RequestCont
             if turn.is_over():
                 await turn.next()
             try:
-                entity, mechanism = _checked(part)
+                entity, mechanism = _check_part(part)
                 if counts[part.name] > 1:
                     raise DuplicateResource("A user credential cannot be altered twice in the same request")
                 if isinstance(part, ScramCredentialUpsertion):
@@ -72,7 +72,7 @@ async def handle(request: AlterUserScramCredentialsRequest, context: RequestCont
                 if turn.is_over():
                     await turn.next()
                 change_log.credentials_changed(context, change.entity, change.texts)
-        return await made(
+        return await make_in_turns(
             context,
             len(errors),
             lambda: context.response(
@@ -86,7 +86,7 @@ def _parts(request: AlterUserScramCredentialsRequest) -> Iterator[_Part]:
     yield from request.upsertions
 
 
-def _checked(part: _Part) -> tuple[ClientEntity, str]:
+def _check_part(part: _Part) -> tuple[ClientEntity, str]:
     if not part.name:
         raise UnacceptableCredential("Username must not be empty")
     mechanism = _MECHANISMS.get(part.mechanism)

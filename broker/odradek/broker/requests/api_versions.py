@@ -58,7 +58,7 @@ def handle(request: ApiVersionsRequest, context: AnyContext) -> Message:
     )
 
 
-def unsupported() -> Message:
+def answer_unsupported() -> Message:
     """The answer, in version 0, to a client that asked in a version that is not served."""
     return messages.response(
         ApiKey.API_VERSIONS,

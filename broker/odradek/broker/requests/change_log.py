@@ -81,7 +81,7 @@ def settings_changed(
         f"{key} {_OPERATIONS[operation]}" + ("" if operation == 1 else f" {_printable(resource, key, value)}")
         for key, operation, value in changes
     )
-    _changed(context, resource, words)
+    _log_change(context, resource, words)
 
 
 def settings_replaced(
@@ -89,7 +89,7 @@ def settings_replaced(
 ) -> None:
     """All settings of a resource were replaced (AlterConfigs)."""
     words = [f"{key} set to {_printable(resource, key, value)}" for key, value in texts.items()]
-    _changed(context, resource, [*words, "all others deleted"])
+    _log_change(context, resource, [*words, "all others deleted"])
 
 
 def quotas_changed(context: AnyContext, entity: ClientEntity, texts: Mapping[str, str | None]) -> None:
@@ -111,7 +111,7 @@ def credentials_changed(context: AnyContext, entity: ClientEntity, texts: Mappin
     _lines.info("credentials of %r were changed for %s: %s", str(entity), client_of(context), words)
 
 
-def _changed(context: AnyContext, resource: RequestedResource, words: Iterable[str]) -> None:
+def _log_change(context: AnyContext, resource: RequestedResource, words: Iterable[str]) -> None:
     try:
         kind = ConfigResourceType(resource.resource_type).name.lower().replace("_", " ")
     except ValueError:

@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Final, Protocol, TypeVar
 
 from odradek.broker.requests.context import RequestContext
-from odradek.broker.requests.long_answers import made
+from odradek.broker.requests.long_answers import make_in_turns
 from odradek.broker.requests.parts import HasSettings
 from odradek.foundation.compaction import compaction_warning
 from odradek.foundation.error_values import without_trace
@@ -79,7 +79,7 @@ def resource_of(resource_type: int, name: str) -> Resource:
     return Resource(kind, name)
 
 
-async def altered(
+async def alter_resources(
     resources: Sequence[AlteredResourceT],
     context: RequestContext[HasSettings],
     plan: Callable[[AlteredResourceT], Planned | None],
@@ -119,7 +119,7 @@ async def altered(
             made_outcomes = kept.until_end(await alter(planned))
             for number, outcome in zip(numbers, made_outcomes, strict=True):
                 outcomes[number] = outcome
-        return await made(
+        return await make_in_turns(
             context,
             len(outcomes),
             lambda: context.response(

@@ -9,7 +9,7 @@ from odradek.broker.groups.consumer.requests import ConsumerGroupHeartbeat, Outc
 from odradek.broker.groups.consumer.update import OwnedTopic, as_assignment
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import error_fields
-from odradek.broker.requests.long_answers import made
+from odradek.broker.requests.long_answers import make_in_turns
 from odradek.broker.requests.parts import ConsumerGroupParts
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
@@ -26,20 +26,20 @@ def handle(
 ) -> Message | Pending[Message]:
     owned = sum(1 + len(topic.partitions) for topic in request.topic_partitions or ())
     if owned > REQUEST_ELEMENTS_PER_TURN_MAX:
-        return Pending(_answered_to_many(request, context, owned))
-    return _answered(request, context, _heartbeat(request, context))
+        return Pending(_answer_many(request, context, owned))
+    return _answer_heartbeat(request, context, _heartbeat(request, context))
 
 
-async def _answered_to_many(
+async def _answer_many(
     request: ConsumerGroupHeartbeatRequest, context: RequestContext[ConsumerGroupParts], owned: int
 ) -> Message:
     """With many partitions that the member owns: the thread reads them."""
-    heartbeat = await made(context, owned, lambda: _heartbeat(request, context))
-    answer = _answered(request, context, heartbeat)
+    heartbeat = await make_in_turns(context, owned, lambda: _heartbeat(request, context))
+    answer = _answer_heartbeat(request, context, heartbeat)
     return await answer if isinstance(answer, Pending) else answer
 
 
-def _answered(
+def _answer_heartbeat(
     request: ConsumerGroupHeartbeatRequest,
     context: RequestContext[ConsumerGroupParts],
     heartbeat: ConsumerGroupHeartbeat,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from odradek.broker.requests import change_log
 from odradek.broker.requests.acl_fields import require_authorizer, value_of
 from odradek.broker.requests.context import RequestContext
-from odradek.broker.requests.long_answers import made
+from odradek.broker.requests.long_answers import make_in_turns
 from odradek.broker.requests.parts import AdminParts
 from odradek.foundation.turns import Leftovers, Turn
 from odradek.metadata.controller.acl_changes import check_change_count
@@ -39,7 +39,7 @@ async def handle(request: CreateAclsRequest, context: RequestContext[AdminParts]
                 await turn.next()
             if outcome is None:
                 change_log.acl_changed(context, binding, "added")
-        return await made(
+        return await make_in_turns(
             context,
             len(outcomes),
             lambda: context.response(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from odradek.broker.requests import change_log
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import error_fields
-from odradek.broker.requests.long_answers import made
+from odradek.broker.requests.long_answers import make_in_turns
 from odradek.broker.requests.mutations import quota_of
 from odradek.broker.requests.parts import AdminParts
 from odradek.foundation.errors import InvalidRequest
@@ -29,7 +29,7 @@ async def handle(request: CreatePartitionsRequest, context: RequestContext[Admin
             if turn.is_over(1 + len(topic.assignments or ())):
                 await turn.next()
             if counts[topic.name] == 1:
-                wanted.append(_wanted(topic))
+                wanted.append(_read_topic(topic))
             else:
                 outcomes[topic.name] = InvalidRequest(
                     f"Duplicate topic name: {topic.name!r} is in the request more than once."
@@ -46,7 +46,7 @@ async def handle(request: CreatePartitionsRequest, context: RequestContext[Admin
             outcomes[new.topic] = outcome
             if outcome is None and not request.validate_only:
                 change_log.partitions_added(context, new.topic, partitions=new.total_count)
-        return await made(
+        return await make_in_turns(
             context,
             len(counts),
             lambda: context.response(
@@ -56,6 +56,6 @@ async def handle(request: CreatePartitionsRequest, context: RequestContext[Admin
         )
 
 
-def _wanted(topic: CreatePartitionsTopic) -> NewPartitions:
+def _read_topic(topic: CreatePartitionsTopic) -> NewPartitions:
     assignments = None if topic.assignments is None else [given.broker_ids for given in topic.assignments]
     return NewPartitions(topic=topic.name, total_count=topic.count, assignments=assignments)

@@ -8,7 +8,7 @@ from typing import Final
 from odradek.broker.requests import change_log
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import error_fields
-from odradek.broker.requests.long_answers import made
+from odradek.broker.requests.long_answers import make_in_turns
 from odradek.broker.requests.mutations import quota_of
 from odradek.broker.requests.parts import AdminParts
 from odradek.foundation.compaction import compaction_warning
@@ -61,7 +61,7 @@ async def handle(request: CreateTopicsRequest, context: RequestContext[AdminPart
             if isinstance(outcome, TopicMetadataAndConfig) and not request.validate_only:
                 _log(context, outcome)
         describe = _Describer(context)
-        return await made(
+        return await make_in_turns(
             context,
             len(counts),
             lambda: context.response(

@@ -6,7 +6,7 @@ from odradek.broker.requests import change_log
 from odradek.broker.requests.acl_fields import entry_fields, filter_of, pattern_fields, require_authorizer
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import error_fields
-from odradek.broker.requests.long_answers import made
+from odradek.broker.requests.long_answers import make_in_turns
 from odradek.broker.requests.parts import AdminParts
 from odradek.foundation.errors import RequestError
 from odradek.foundation.turns import Leftovers, Turn
@@ -32,7 +32,7 @@ async def handle(request: DeleteAclsRequest, context: RequestContext[AdminParts]
                     await turn.next()
                 change_log.acl_changed(context, binding, "removed")
         matching = sum(1 if isinstance(one, RequestError) else len(one) for one in outcomes)
-        return await made(
+        return await make_in_turns(
             context,
             len(outcomes) + matching,
             lambda: context.response(filter_results=map(_result, outcomes)),

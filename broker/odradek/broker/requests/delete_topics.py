@@ -34,7 +34,7 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext[AdminPart
     for pair in counts:
         try:
             is_twice = counts[pair] > 1 or pair in context.named_twice
-            wanted[_wanted(*pair, is_twice=is_twice)] = pair
+            wanted[_choose_key(*pair, is_twice=is_twice)] = pair
         except RequestError as error:
             responses[pair] = _response(*pair, error, version=version)
     quota = quota_of(context.broker.mutations, context.principal, context.header)
@@ -47,7 +47,7 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext[AdminPart
     return context.response(responses=answers, throttle_time=quota.throttle_ms)
 
 
-def _wanted(name: str | None, topic_id: TopicId | None, *, is_twice: bool) -> str | TopicId:
+def _choose_key(name: str | None, topic_id: TopicId | None, *, is_twice: bool) -> str | TopicId:
     if name is not None and topic_id is not None:
         raise InvalidRequest("You may not specify both topic name and topic id.")
     wanted = topic_id if name is None else name

@@ -13,10 +13,10 @@ from odradek.wire.protocol.requests.clients import DescribeDelegationTokenReques
 
 
 def handle(request: DescribeDelegationTokenRequest, context: RequestContext[TokenParts]) -> Message:
-    return described(request, context, may_see=lambda _: context.broker.authorizer is None)
+    return describe_visible(request, context, may_see=lambda _: context.broker.authorizer is None)
 
 
-def described(
+def describe_visible(
     request: DescribeDelegationTokenRequest,
     context: RequestContext[TokenParts],
     *,
@@ -35,10 +35,10 @@ def described(
         and not token.has_ended(now_ms)
         and (token.belongs_to(context.principal) or may_see(token))
     ]
-    return context.response(error_code=0, tokens=[_described(token, secret) for token in tokens])
+    return context.response(error_code=0, tokens=[_describe_token(token, secret) for token in tokens])
 
 
-def _described(token: DelegationToken, secret: str) -> dict[str, object]:
+def _describe_token(token: DelegationToken, secret: str) -> dict[str, object]:
     renewers = [principal_parts(one) for one in token.renewers]
     return {
         **token_fields(token, secret),

@@ -28,7 +28,7 @@ Found = dict[str, GroupSummary | OdradekError]
 def handle(
     request: DescribeGroupsRequest, context: RequestContext[ConsumerGroupParts]
 ) -> Message | Pending[Message]:
-    found = {group_id: _coordinated(group_id, context) for group_id in request.groups}
+    found = {group_id: _describe_group(group_id, context) for group_id in request.groups}
     missing = [group_id for group_id, group in found.items() if isinstance(group, GroupIdNotFound)]
     others = context.broker.zookeeper_groups
     if not missing or others is None:
@@ -59,7 +59,9 @@ def _answer(
     return context.response(groups=groups)
 
 
-def _coordinated(group_id: str, context: RequestContext[ConsumerGroupParts]) -> GroupSummary | OdradekError:
+def _describe_group(
+    group_id: str, context: RequestContext[ConsumerGroupParts]
+) -> GroupSummary | OdradekError:
     try:
         return context.broker.groups.admin.describe(group_id)
     except OdradekError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from odradek.broker.requests.context import RequestContext
-from odradek.broker.requests.long_answers import MANY, has_many, made
+from odradek.broker.requests.long_answers import MANY, has_many, make_in_turns
 from odradek.broker.requests.parts import PartitionParts
 from odradek.foundation.errors import KafkaStorageError
 from odradek.foundation.ids import TopicPartition
@@ -18,13 +18,15 @@ from odradek.wire.protocol.requests.cluster import DescribeLogDirsRequest
 
 
 async def handle(request: DescribeLogDirsRequest, context: RequestContext[PartitionParts]) -> Message:
-    directories = await _described(context.broker.log_manager)
+    directories = await _describe_directories(context.broker.log_manager)
     is_long = request.topics is not None and has_many(topic.partitions for topic in request.topics)
     count = sum(len(directory.log_bytes) for directory in directories)
-    return await made(context, MANY if is_long else count, lambda: _answers(request, context, directories))
+    return await make_in_turns(
+        context, MANY if is_long else count, lambda: _answers(request, context, directories)
+    )
 
 
-async def _described(logs: LogManager) -> list[DirectoryDescription]:
+async def _describe_directories(logs: LogManager) -> list[DirectoryDescription]:
     """The directories, with the logs of which some are looked at in each turn of the loop."""
     turn = Turn(LOGS_LOOKED_AT_PER_TURN_MAX)
     log_bytes: dict[str, dict[TopicPartition, int]] = {}

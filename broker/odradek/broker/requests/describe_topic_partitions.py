@@ -7,7 +7,7 @@ from typing import cast
 
 from odradek.broker.requests.authorized_operations import of_topic
 from odradek.broker.requests.context import RequestContext
-from odradek.broker.requests.long_answers import MANY, has_many, made
+from odradek.broker.requests.long_answers import MANY, has_many, make_in_turns
 from odradek.broker.requests.partition_metadata import partition_fields, reachable_brokers
 from odradek.broker.requests.parts import MetadataParts
 from odradek.foundation.errors import InvalidRequest, InvalidTopic, UnknownTopicOrPartition
@@ -29,7 +29,7 @@ async def handle(request: DescribeTopicPartitionsRequest, context: RequestContex
     is_all = not request.topics
     first_name = "" if cursor is None else cursor.topic_name
     count = len(image.topics if is_all else request.topics)
-    names = await made(
+    names = await make_in_turns(
         context,
         count,
         lambda: sorted(
@@ -48,7 +48,7 @@ async def handle(request: DescribeTopicPartitionsRequest, context: RequestContex
         topics, next_cursor = await _page(context, image, names, cursor=cursor, limit=limit)
         kept.until_end(topics)
         many = has_many(cast("list[object]", topic["partitions"]) for topic in topics)
-        return await made(
+        return await make_in_turns(
             context,
             MANY if many else len(topics),
             lambda: context.response(topics=iter(topics), next_cursor=next_cursor),

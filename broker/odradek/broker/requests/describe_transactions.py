@@ -13,11 +13,11 @@ from odradek.wire.protocol.requests.transactions import DescribeTransactionsRequ
 
 def handle(request: DescribeTransactionsRequest, context: RequestContext[TransactionParts]) -> Message:
     return context.response(
-        transaction_states=[_described(name, context) for name in request.transactional_ids]
+        transaction_states=[_describe_transaction(name, context) for name in request.transactional_ids]
     )
 
 
-def _described(name: str, context: RequestContext[TransactionParts]) -> dict[str, object]:
+def _describe_transaction(name: str, context: RequestContext[TransactionParts]) -> dict[str, object]:
     try:
         found = context.broker.transactions.listing.describe(name)
     except OdradekError as error:

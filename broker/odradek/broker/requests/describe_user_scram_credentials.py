@@ -10,7 +10,7 @@ from odradek.broker.requests.context import AnyContext
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.errors import RequestError, ResourceNotFound
 from odradek.foundation.security_errors import DuplicateResource
-from odradek.security.authentication.scram_users import described
+from odradek.security.authentication.scram_users import describe_credentials
 from odradek.wire.protocol.errors import error_code, error_message
 from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.clients import DescribeUserScramCredentialsRequest
@@ -28,14 +28,14 @@ def handle(request: DescribeUserScramCredentialsRequest, context: AnyContext) ->
             sorted(
                 entity.user
                 for entity, texts in configs.items()
-                if entity.user and entity.client_id is None and described(texts)
+                if entity.user and entity.client_id is None and describe_credentials(texts)
             )
         )
     return context.response(
         results=[
             _result(
                 name,
-                described(configs.get(ClientEntity(user=name), _NO_TEXTS)),
+                describe_credentials(configs.get(ClientEntity(user=name), _NO_TEXTS)),
                 is_twice=count > 1 or name in context.named_twice,
             )
             for name, count in counts.items()

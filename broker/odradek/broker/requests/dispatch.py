@@ -78,7 +78,7 @@ AnyStep = Step | Wrapper
 Result = TypeVar("Result")
 
 
-def _done_here(work: Callable[[], Result]) -> asyncio.Future[Result]:
+def _run_here(work: Callable[[], Result]) -> asyncio.Future[Result]:
     """As `BlockingWork.submit`, without a thread."""
     future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
     try:
@@ -142,7 +142,7 @@ class Dispatcher:
         api_key = header.api_key
         connection.client_id = header.client_id
         if not self._version_min[api_key] <= header.api_version <= self._version_max[api_key]:
-            return self._unsupported(header)
+            return self._answer_unsupported(header)
         context = _new_tuple(
             RequestContext, (header, connection, self._parts[api_key], started, connection.principal)
         )
@@ -166,7 +166,7 @@ class Dispatcher:
                 message: Message = answer  # type: ignore[assignment]
                 reply = encode_response(api_key, header.api_version, header.correlation_id, message)
         except Exception as error:
-            reply = self._failed(error, request, context)
+            reply = self._answer_failure(error, request, context)
         seconds = monotonic() - started
         if seconds > TURN_SECONDS_MAX:
             self._note_long_turn(context, seconds)
@@ -185,7 +185,7 @@ class Dispatcher:
         answer.time_steps(
             lambda seconds: self._note_long_turn(context, seconds), seconds_max=TURN_SECONDS_MAX
         )
-        return answer.then(lambda reply: self._counted(reply, context))
+        return answer.then(lambda reply: self._count_reply(reply, context))
 
     async def _large(self, frame: memoryview, context: AnyContext) -> Frame | None:
         from odradek.broker.requests.long_requests import LargeRequest
@@ -230,7 +230,7 @@ class Dispatcher:
     def _thread_for(self, frame: memoryview) -> Callable[[Callable[[], Result]], asyncio.Future[Result]]:
         """What decodes and encodes a request of this size: the thread, or this turn where that takes no time."""
         assert self._long_work is not None
-        return self._long_work.submit if len(frame) > REQUEST_BYTES_DECODED_AT_ONCE_MAX else _done_here
+        return self._long_work.submit if len(frame) > REQUEST_BYTES_DECODED_AT_ONCE_MAX else _run_here
 
     async def _answer_part(self, handle: Handle, request: object, context: AnyContext) -> object:
         answer = handle(request, context)
@@ -262,7 +262,7 @@ class Dispatcher:
         self._handles[api_key] = handle
         return handle
 
-    def _encoded(self, answer: Message | Frame | None, header: RequestHeader) -> Frame | None:
+    def _encode_answer(self, answer: Message | Frame | None, header: RequestHeader) -> Frame | None:
         if answer is None or isinstance(answer, bytes | bytearray | memoryview | list):
             return answer
         return encode_response(header.api_key, header.api_version, header.correlation_id, answer)
@@ -272,21 +272,21 @@ class Dispatcher:
     ) -> Pending[Frame | None]:
         """The frame once the answer is settled. A cancelled answer is not counted."""
 
-        def counted(reply: Frame | None) -> Frame | None:
-            return self._counted(reply, context)
+        def count_reply(reply: Frame | None) -> Frame | None:
+            return self._count_reply(reply, context)
 
         answer.time_steps(
             lambda seconds: self._note_long_turn(context, seconds), seconds_max=TURN_SECONDS_MAX
         )
-        return answer.then(lambda ready: self._encoded(ready, context.header)).then(
-            counted, failed=lambda error: counted(self._failed(error, request, context))
+        return answer.then(lambda ready: self._encode_answer(ready, context.header)).then(
+            count_reply, failed=lambda error: count_reply(self._answer_failure(error, request, context))
         )
 
-    def _counted(self, reply: Frame | None, context: AnyContext) -> Frame | None:
+    def _count_reply(self, reply: Frame | None, context: AnyContext) -> Frame | None:
         _count_answer(self._counters[context.header.api_key], reply, monotonic() - context.received_at)
         return reply
 
-    def _failed(self, error: Exception, request: object, context: AnyContext) -> bytes:
+    def _answer_failure(self, error: Exception, request: object, context: AnyContext) -> bytes:
         error = self._refusal(error, context)
         header = context.header
         message = failures.answer(header.api_key, header.api_version, request, error)
@@ -316,11 +316,11 @@ class Dispatcher:
         # A function that raises what it has in a variable is part of its own error's trace.
         return without_trace(error)
 
-    def _unsupported(self, header: RequestHeader) -> bytes:
+    def _answer_unsupported(self, header: RequestHeader) -> bytes:
         if header.api_key == _API_VERSIONS:
             from odradek.broker.requests import api_versions
 
-            return encode_response(_API_VERSIONS, 0, header.correlation_id, api_versions.unsupported())
+            return encode_response(_API_VERSIONS, 0, header.correlation_id, api_versions.answer_unsupported())
         name = ApiKey(header.api_key).name
         if self._version_max[header.api_key] < 0:
             raise InvalidRequest(f"{name} is not served by this broker")

@@ -7,7 +7,7 @@ from typing import Final
 
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import error_fields
-from odradek.broker.requests.long_answers import made
+from odradek.broker.requests.long_answers import make_in_turns
 from odradek.broker.requests.parts import ReplicaParts
 from odradek.foundation.errors import InvalidRequest, RequestError
 from odradek.foundation.ids import TopicPartition
@@ -48,7 +48,7 @@ async def handle(request: ElectLeadersRequest, context: RequestContext[ReplicaPa
             if turn.is_over():
                 await turn.next()
             topics.setdefault(where.topic, []).append((where.partition, outcome))
-        return await made(
+        return await make_in_turns(
             context,
             len(topics) + len(outcomes),
             lambda: context.response(error_code=0, replica_election_results=_rows(topics)),

@@ -21,7 +21,7 @@ from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.codec import encode_response
 from odradek.wire.protocol.messages import structure_builder
 from odradek.wire.protocol.schema import RESPONSE, fields_of, message_class
-from odradek.wire.protocol.varint import unsigned_varint
+from odradek.wire.protocol.varint import encode_unsigned_varint
 from odradek.wire.protocol.writing import structure_writer
 
 _FLEXIBLE_VERSION: Final = 9
@@ -80,7 +80,7 @@ class EncodedTopics:
     ) -> list[bytes]:
         """The bytes of topics, for a frame that is made of several parts by `whole`; arguments as of `frame`."""
         table = self._table(version, image, listener_name, topic_operations)
-        encoded = table.encoded(topics, topic_count=len(image.topics))
+        encoded = table.encode_topics(topics, topic_count=len(image.topics))
         if operations_of is not None:
             encoded = [
                 table.with_operations(data, operations_of(topic.name))
@@ -134,7 +134,7 @@ def _splice(empty: bytes, encoded: list[bytes], version: int) -> bytes:
     trailer += 2 if version >= _ERROR_CODE_VERSION else 0
     if version >= _FLEXIBLE_VERSION:
         trailer += 1
-        count = unsigned_varint(len(encoded) + 1)
+        count = encode_unsigned_varint(len(encoded) + 1)
         position = len(empty) - trailer - 1
     else:
         count = len(encoded).to_bytes(4, "big")
@@ -160,7 +160,7 @@ class _TopicTable:
         self._operations = operations
         self._kept: dict[str, tuple[TopicImage, bytes]] = {}
 
-    def encoded(self, topics: Sequence[TopicImage], *, topic_count: int) -> list[bytes]:
+    def encode_topics(self, topics: Sequence[TopicImage], *, topic_count: int) -> list[bytes]:
         """Each topic's bytes, in the order of `topics`."""
         if len(self._kept) > 2 * topic_count + _KEPT_MARGIN:
             self._kept.clear()

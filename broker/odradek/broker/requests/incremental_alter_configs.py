@@ -7,7 +7,7 @@ from functools import partial
 from odradek.broker.requests import change_log
 from odradek.broker.requests.config_resources import (
     ConfigResourceType,
-    altered,
+    alter_resources,
     check_keys_differ,
     check_own_broker,
     resource_of,
@@ -44,11 +44,11 @@ async def handle(request: IncrementalAlterConfigsRequest, context: RequestContex
                 change_log.settings_changed(context, resource, changes)
         return outcomes
 
-    plan = partial(_planned, context=context, validate_only=request.validate_only)
-    return await altered(request.resources, context, plan, alter)
+    plan = partial(_plan_change, context=context, validate_only=request.validate_only)
+    return await alter_resources(request.resources, context, plan, alter)
 
 
-def _planned(
+def _plan_change(
     resource: IncrementalAlterConfigsResource, context: RequestContext[ConfigParts], *, validate_only: bool
 ) -> Change | None:
     """The change for the controller; None for log levels, which are set at once."""

@@ -30,7 +30,7 @@ async def handle(request: InitProducerIdRequest, context: RequestContext[Transac
         if request.transactional_id is None:
             found = ProducerIdentity(await context.broker.producer_ids.next(), 0)
         else:
-            found = await _initialized(request.transactional_id, request, context)
+            found = await _initialize_producer(request.transactional_id, request, context)
     except ProducerFenced as error:
         failure = error if version >= _FIRST_VERSION_WITH_FENCED else InvalidProducerEpoch(str(error))
     except RequestError as error:
@@ -40,7 +40,7 @@ async def handle(request: InitProducerIdRequest, context: RequestContext[Transac
     )
 
 
-async def _initialized(
+async def _initialize_producer(
     name: str, request: InitProducerIdRequest, context: RequestContext[TransactionParts]
 ) -> ProducerIdentity:
     given = ProducerIdentity(request.producer_id, request.producer_epoch)

@@ -32,11 +32,11 @@ def handle(
     request: ListGroupsRequest, context: RequestContext[ConsumerGroupParts]
 ) -> Message | Pending[Message]:
     if len(request.states_filter) + len(request.types_filter) > REQUEST_ELEMENTS_PER_TURN_MAX:
-        return Pending(_listed_by_many(request, context))
-    return _listed(request.states_filter, request.types_filter, context)
+        return Pending(_list_by_many(request, context))
+    return _list_groups(request.states_filter, request.types_filter, context)
 
 
-async def _listed_by_many(request: ListGroupsRequest, context: RequestContext[ConsumerGroupParts]) -> Message:
+async def _list_by_many(request: ListGroupsRequest, context: RequestContext[ConsumerGroupParts]) -> Message:
     """With filters of many names, nearly all of which name no state and no type."""
 
     def small_ones(names: Iterable[str]) -> list[str]:
@@ -50,11 +50,11 @@ async def _listed_by_many(request: ListGroupsRequest, context: RequestContext[Co
     states, types = await context.broker.long_work.submit(
         lambda: (small_ones(request.states_filter), small_ones(request.types_filter))
     )
-    answer = _listed(states, types, context)
+    answer = _list_groups(states, types, context)
     return await answer if isinstance(answer, Pending) else answer
 
 
-def _listed(
+def _list_groups(
     states: Sequence[str], types: Sequence[str], context: RequestContext[ConsumerGroupParts]
 ) -> Message | Pending[Message]:
     try:

@@ -106,16 +106,16 @@ async def _search(
     """The answer once all searches are over; a thread opens the batches, one after the other."""
     for one in late:
         try:
-            found = await _found_by(one.search, context)
+            found = await _run_search(one.search, context)
             _check_found(one.leader, one.asked.timestamp, found, one.limit, context.header.api_version)
         except Exception as error:
-            one.fields.update(_failed(one.topic, one.asked, error))
+            one.fields.update(_describe_failure(one.topic, one.asked, error))
         else:
-            one.fields.update(_found(one.asked.partition_index, *found))
+            one.fields.update(_describe_offset(one.asked.partition_index, *found))
     return context.response(topics=topics)
 
 
-async def _found_by(search: Search, context: RequestContext[PartitionParts]) -> tuple[int, int, int]:
+async def _run_search(search: Search, context: RequestContext[PartitionParts]) -> tuple[int, int, int]:
     found: TimestampOffset | None = None
     while True:
         try:
@@ -154,7 +154,7 @@ def _answer(
             _check_known(asked.timestamp, context.header.api_version)
         partition = context.broker.partitions.get(topic, index)
         if is_for_brokers:
-            return _found(index, first_dirty_offset(partition.log), -1, -1)
+            return _describe_offset(index, first_dirty_offset(partition.log), -1, -1)
         leader = partition.require_leader(asked.current_leader_epoch)
         if leader.followers is not None and replica_id in leader.followers.known:
             limit = partition.log.log_end_offset
@@ -168,8 +168,8 @@ def _answer(
             return fields
         _check_found(leader, asked.timestamp, found, limit, context.header.api_version)
     except Exception as error:
-        return _failed(topic, asked, error)
-    return _found(index, *found)
+        return _describe_failure(topic, asked, error)
+    return _describe_offset(index, *found)
 
 
 def _check_found(
@@ -180,7 +180,7 @@ def _check_found(
         _check_available(leader, version)
 
 
-def _failed(topic: str, asked: ListOffsetsPartition, error: Exception) -> dict[str, object]:
+def _describe_failure(topic: str, asked: ListOffsetsPartition, error: Exception) -> dict[str, object]:
     index = asked.partition_index
     if not isinstance(error, RequestError):
         logger.error("looking up time %d in %s-%d failed", asked.timestamp, topic, index, exc_info=error)
@@ -188,7 +188,7 @@ def _failed(topic: str, asked: ListOffsetsPartition, error: Exception) -> dict[s
     return {"partition_index": index, "error_code": code, "timestamp": -1, "offset": -1}
 
 
-def _found(index: int, offset: int, timestamp_ms: int, leader_epoch: int) -> dict[str, object]:
+def _describe_offset(index: int, offset: int, timestamp_ms: int, leader_epoch: int) -> dict[str, object]:
     return {
         "partition_index": index,
         "error_code": 0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from odradek.broker.requests.context import RequestContext
-from odradek.broker.requests.long_answers import made
+from odradek.broker.requests.long_answers import make_in_turns
 from odradek.broker.requests.parts import ReplicaParts
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.turns import Leftovers, Turn
@@ -20,21 +20,21 @@ async def handle(
 ) -> Message:
     reassigning = PartitionReassignment(context.broker.leadership, context.broker.images)
     async with Leftovers() as kept:
-        found = kept.until_end(await reassigning.under_way(_asked(request)))
+        found = kept.until_end(await reassigning.under_way(_read_topics(request)))
         topics: dict[str, list[tuple[int, PartitionImage]]] = kept.until_end({})
         turn = Turn()
         for where, partition in found.items():
             if turn.is_over():
                 await turn.next()
             topics.setdefault(where.topic, []).append((where.partition, partition))
-        return await made(
+        return await make_in_turns(
             context,
             len(found),
             lambda: context.response(error_code=0, error_message=None, topics=_rows(topics)),
         )
 
 
-def _asked(request: ListPartitionReassignmentsRequest) -> Iterator[TopicPartition] | None:
+def _read_topics(request: ListPartitionReassignmentsRequest) -> Iterator[TopicPartition] | None:
     if request.topics is None:
         return None
     return (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from odradek.broker.requests.context import RequestContext
-from odradek.broker.requests.long_answers import made
+from odradek.broker.requests.long_answers import make_in_turns
 from odradek.broker.requests.parts import TransactionParts
 from odradek.broker.transactions.listing import ListedTransaction, TransactionFilter, filter_by
 from odradek.foundation.errors import OdradekError
@@ -23,7 +23,7 @@ def handle(
     request: ListTransactionsRequest, context: RequestContext[TransactionParts]
 ) -> Message | Pending[Message]:
     if _names(request) > REQUEST_ELEMENTS_PER_TURN_MAX:
-        return Pending(_listed_by_many(request, context))
+        return Pending(_list_by_many(request, context))
     wanted = _filter(request)
     try:
         rows = context.broker.transactions.listing.transactions(wanted)
@@ -32,16 +32,18 @@ def handle(
     return _answer(context, rows, wanted)
 
 
-async def _listed_by_many(
+async def _list_by_many(
     request: ListTransactionsRequest, context: RequestContext[TransactionParts]
 ) -> Message:
     """With filters of many names or ids: the thread reads them, and writes the unknown ones."""
-    wanted = await made(context, _names(request), lambda: _filter(request))
+    wanted = await make_in_turns(context, _names(request), lambda: _filter(request))
     try:
         rows = context.broker.transactions.listing.transactions(wanted)
     except OdradekError as error:
         return context.response(error_code=error_code(error))
-    return await made(context, len(rows) + len(wanted.unknown_states), lambda: _answer(context, rows, wanted))
+    return await make_in_turns(
+        context, len(rows) + len(wanted.unknown_states), lambda: _answer(context, rows, wanted)
+    )
 
 
 def _names(request: ListTransactionsRequest) -> int:

@@ -24,7 +24,7 @@ Made = TypeVar("Made")
 MANY: Final = REQUEST_ELEMENTS_PER_TURN_MAX + 1
 
 
-async def made(context: RequestContext[HasThread], elements: int, make: Callable[[], Made]) -> Made:
+async def make_in_turns(context: RequestContext[HasThread], elements: int, make: Callable[[], Made]) -> Made:
     """What `make` returns; for more elements than a turn takes, it runs in the thread.
 
     It gives elements one by one to `context.response`, as a generator: a list of all would be freed at once.
@@ -35,7 +35,7 @@ async def made(context: RequestContext[HasThread], elements: int, make: Callable
     return await work.submit(make)
 
 
-def parsed_in_thread(
+def parse_in_thread(
     parse: Callable[[int, memoryview, int, int], Made], version: int, frame: memoryview, position: int
 ) -> Made:
     """A request that is read by hand. Where it is damaged, what was read until then is freed one by one."""

@@ -65,7 +65,7 @@ class LargeRequest:
     def encode(self) -> bytes:
         """The frame of the answer to all parts."""
         header, answers = self._header, self.answers
-        answer = answers[0] if self._split is None else joined(answers, self._split)
+        answer = answers[0] if self._split is None else join_answers(answers, self._split)
         return encode_response(header.api_key, header.api_version, header.correlation_id, answer)
 
     def refuse(self, error: Exception) -> bytes:
@@ -186,8 +186,8 @@ def without_repeats(request: object, repeats: Repeats) -> tuple[object, Set[obje
             if len(remaining) == len(inner):
                 kept.append(element)
             elif remaining:
-                kept.append(_replaced(element, repeats.deeper, remaining))
-        request = _replaced(request, field, kept)
+                kept.append(_replace_field(element, repeats.deeper, remaining))
+        request = _replace_field(request, field, kept)
     while left:
         # One by one, in between which other threads run.
         left.popitem()
@@ -213,11 +213,11 @@ def parts_of(
     count = 0
     for piece, size in _pieces(getattr(request, field), deeper, elements_max):
         if taken and count + size > elements_max:
-            parts.append(_replaced(request, field, taken))
+            parts.append(_replace_field(request, field, taken))
             taken, count = [], 0
         taken.append(piece)
         count += size
-    parts.append(_replaced(request, field, taken))
+    parts.append(_replace_field(request, field, taken))
     return parts
 
 
@@ -234,21 +234,23 @@ def _pieces(elements: Iterable[object], path: Sequence[str], size_max: int) -> I
         is_whole = True
         for piece, size in _pieces(getattr(element, field) or (), deeper, size_max):
             if taken and count + size > size_max:
-                yield _replaced(element, field, taken), count
+                yield _replace_field(element, field, taken), count
                 taken, count, is_whole = [], 0, False
             taken.append(piece)
             count += size
-        yield element if is_whole else _replaced(element, field, taken), max(1, count)
+        yield element if is_whole else _replace_field(element, field, taken), max(1, count)
 
 
-def joined(answers: Sequence[Message], split: Split) -> Message:
+def join_answers(answers: Sequence[Message], split: Split) -> Message:
     """One answer of the answers to the parts; what is no array comes from the first with an error, or the first."""
     first = next((one for one in answers if getattr(one, "error_code", 0)), answers[0])
     field, *deeper = split.answer
-    return cast(Message, _replaced(first, field, _joined([getattr(one, field) for one in answers], deeper)))
+    return cast(
+        Message, _replace_field(first, field, _join_lists([getattr(one, field) for one in answers], deeper))
+    )
 
 
-def _joined(lists: Iterable[Sequence[object]], path: Sequence[str]) -> list[object]:
+def _join_lists(lists: Iterable[Sequence[object]], path: Sequence[str]) -> list[object]:
     """The elements of all lists. The last of one and the first of the next are one if they have the same name."""
     found: list[object] = []
     pieces: list[object] = []
@@ -269,12 +271,14 @@ def _one(pieces: Sequence[object], path: Sequence[str]) -> Sequence[object]:
     """The element that stands in pieces, if there is any."""
     if len(pieces) <= 1:
         return pieces
-    return [_replaced(pieces[0], path[0], _joined([getattr(one, path[0]) for one in pieces], path[1:]))]
+    return [
+        _replace_field(pieces[0], path[0], _join_lists([getattr(one, path[0]) for one in pieces], path[1:]))
+    ]
 
 
 def _name(element: object) -> object:
     return next((getattr(element, name) for name in _NAMES if hasattr(element, name)), None)
 
 
-def _replaced(message: object, field: str, elements: Iterable[object]) -> object:
+def _replace_field(message: object, field: str, elements: Iterable[object]) -> object:
     return dataclasses.replace(cast("DataclassInstance", message), **{field: tuple(elements)})

@@ -64,7 +64,7 @@ def handle(
         if rights is not None:
             topics = [topic for topic in topics if rights.may_describe(topic.name)]
         return _answer_soon(request, context, topics, [])
-    names, ids = _asked(request.topics or (), version)
+    names, ids = _read_topics(request.topics or (), version)
     if not ids:
         sorted_out = _by_name(request, context, names, rights)
         if isinstance(sorted_out, Awaitable):
@@ -88,7 +88,7 @@ async def _answer_in_parts(
             if rights is not None:
                 topics = [topic for topic in topics if rights.may_describe(topic.name)]
             await _keep_encoded(request, context, topics)
-            encoded += _encoded(request, context, topics, [])
+            encoded += _encode_answer(request, context, topics, [])
             await next_turn()
     else:
         seen: set[str | UUID] = set()
@@ -97,7 +97,7 @@ async def _answer_in_parts(
             is_by_id = is_by_id or any(topic.topic_id is not None and topic.topic_id.int for topic in part)
             await next_turn()
         for part in _parts(request.topics or ()):
-            names, ids = _asked(part, context.header.api_version)
+            names, ids = _read_topics(part, context.header.api_version)
             if is_by_id:
                 ids = [one for one in ids if one not in seen]
                 seen.update(ids)
@@ -108,7 +108,7 @@ async def _answer_in_parts(
                 sorted_out = _by_name(request, context, names, rights)
                 found, failed = await sorted_out if isinstance(sorted_out, Awaitable) else sorted_out
             await _keep_encoded(request, context, found)
-            encoded += _encoded(request, context, found, failed)
+            encoded += _encode_answer(request, context, found, failed)
             await next_turn()
     header = context.header
     fields = _fields(request, context)
@@ -215,7 +215,7 @@ def _by_name(
         if rights is not None:
             denied |= dict.fromkeys(name for name in missing if not rights.may_create(name))
             names = [name for name in names if name not in denied]
-        return _created(request, context, names, denied)
+        return _create_missing(request, context, names, denied)
     found = [image.topics[name] for name in names if name in image.topics]
     failed = [_missing(request, context, name, _reason(name)) for name in missing]
     return found, [*_denials(denied), *failed]
@@ -233,7 +233,7 @@ def _missing(
     return _failure(name, error, operations=operations)
 
 
-def _asked(topics: Iterable[MetadataRequestTopic], version: int) -> tuple[list[str], list[UUID]]:
+def _read_topics(topics: Iterable[MetadataRequestTopic], version: int) -> tuple[list[str], list[UUID]]:
     """Names and ids without repetitions. Raises InvalidRequest for what the version does not allow."""
     names: dict[str, None] = {}
     ids: dict[UUID, None] = {}
@@ -251,7 +251,7 @@ def _asked(topics: Iterable[MetadataRequestTopic], version: int) -> tuple[list[s
     return list(names), list(ids)
 
 
-async def _created(
+async def _create_missing(
     request: MetadataRequest,
     context: RequestContext[MetadataParts],
     names: Sequence[str],
@@ -303,11 +303,11 @@ def _answer(
     failed: Sequence[dict[str, object]],
 ) -> bytes:
     header = context.header
-    encoded = _encoded(request, context, found, failed)
+    encoded = _encode_answer(request, context, found, failed)
     return whole(header.api_version, header.correlation_id, encoded, _fields(request, context))
 
 
-def _encoded(
+def _encode_answer(
     request: MetadataRequest,
     context: RequestContext[MetadataParts],
     found: Sequence[TopicImage],

@@ -26,20 +26,20 @@ def handle(
     except OdradekError as error:
         return context.response(error_code=error_code(error))
     if read is not None:
-        return Pending(_deleted_once_read(request, context, read))
-    return _deleted(request, context)
+        return Pending(_delete_after_reading(request, context, read))
+    return _delete_offsets(request, context)
 
 
-async def _deleted_once_read(
+async def _delete_after_reading(
     request: OffsetDeleteRequest, context: RequestContext[ConsumerGroupParts], read: Callable[[], None]
 ) -> Message:
     """Of a group whose members subscribe to many topics."""
     await context.broker.long_work.submit(read)
-    answer = _deleted(request, context)
+    answer = _delete_offsets(request, context)
     return await answer if isinstance(answer, Pending) else answer
 
 
-def _deleted(
+def _delete_offsets(
     request: OffsetDeleteRequest, context: RequestContext[ConsumerGroupParts]
 ) -> Message | Pending[Message]:
     topics = context.broker.images.current.topics
@@ -57,12 +57,14 @@ def _deleted(
 
     def respond(outcome: list[OdradekError | None]) -> Message:
         codes = {key: error_code(error) for key, error in zip(known, outcome, strict=True)}
-        return context.response(topics=_answered(request, codes))
+        return context.response(topics=_describe_topics(request, codes))
 
     return when_ready(errors, respond)
 
 
-def _answered(request: OffsetDeleteRequest, codes: Mapping[tuple[str, int], int]) -> list[dict[str, object]]:
+def _describe_topics(
+    request: OffsetDeleteRequest, codes: Mapping[tuple[str, int], int]
+) -> list[dict[str, object]]:
     unknown: dict[str, list[dict[str, object]]] = {}
     found: dict[str, list[dict[str, object]]] = {}
     missing = error_code(UnknownTopicOrPartition())

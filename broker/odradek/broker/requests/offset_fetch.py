@@ -54,11 +54,11 @@ def handle(
     if not unknown:
         return _answer(request, asked, context, {})
 
-    async def answered() -> Message:
+    async def answer_with_zookeeper() -> Message:
         offsets = {group_id: await others.offsets(group_id) for group_id in unknown}
         return _answer(request, asked, context, offsets)
 
-    return Pending(answered())
+    return Pending(answer_with_zookeeper())
 
 
 def _answer(

@@ -146,7 +146,7 @@ def _write(
     """
     name = cast(type, classes[0]).__name__
     if name in taken:
-        name = _joined(api.kafka_name, name)
+        name = _join_names(api.kafka_name, name)
     taken.add(name)
     by_version = [{field.name: field for field in fields_of(one)} for one in classes]
     names = dict.fromkeys(field for fields in by_version for field in fields)
@@ -156,7 +156,7 @@ def _write(
         found = [fields[field_name] for fields in by_version if field_name in fields]
         if found[0].wire_type == STRUCTURE:
             nested[field_name] = _write(api, [one.structure for one in found], written, taken, base=base)
-        declared = _declared(found, nested.get(field_name))
+        declared = _declare_type(found, nested.get(field_name))
         has_default = not base and len(found) < len(classes)
         rows.append(f"    {field_name}: {declared}" + (f" = {_default(found[0])}" if has_default else ""))
     lines = [f"class {name}{base}:"] if base else [f"class {name}:", "    __slots__ = ()"]
@@ -167,13 +167,13 @@ def _write(
     return name
 
 
-def _joined(prefix: str, name: str) -> str:
+def _join_names(prefix: str, name: str) -> str:
     """Both names joined; where the first ends as the second begins, the common part is written once."""
     overlap = max(size for size in range(len(name)) if size == 0 or prefix.endswith(name[:size]))
     return prefix + name[overlap:]
 
 
-def _declared(found: Sequence[FieldSchema], nested: str | None) -> str:
+def _declare_type(found: Sequence[FieldSchema], nested: str | None) -> str:
     first = found[0]
     declared = nested or _TYPES.get(first.wire_type, "int")
     is_nullable = any(field.is_nullable for field in found) or default_of(first) is None

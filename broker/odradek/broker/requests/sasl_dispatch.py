@@ -125,7 +125,7 @@ class SaslDispatcher:
             raise InvalidRequest(f"a frame of {len(frame)} bytes is too short for a request")
         (api_key,) = _api_key_at(frame)
         if session.phase is _Phase.LOGGED_IN:
-            return self._logged_in(connection, session, frame, api_key)
+            return self._serve_logged_in(connection, session, frame, api_key)
         if session.phase is _Phase.TOKENS:
             return self._token(connection, session, frame, api_key)
         if session.phase is _Phase.REFUSED:
@@ -149,7 +149,7 @@ class SaslDispatcher:
             session.phase = _Phase.HANDSHAKE
         return answer
 
-    def _logged_in(
+    def _serve_logged_in(
         self, connection: Connection, session: _Session, frame: memoryview, api_key: int
     ) -> Frame | Pending[Frame | None] | None:
         if api_key == _HANDSHAKE and self._may_renew(session):
@@ -193,7 +193,7 @@ class SaslDispatcher:
         return self._handshake_answer(header, None)
 
     def _handshake_answer(self, header: RequestHeader, error: OdradekError | None) -> bytes:
-        return _encoded(header, error_code=error_code(error), mechanisms=list(self._sasl.mechanisms))
+        return _encode_answer(header, error_code=error_code(error), mechanisms=list(self._sasl.mechanisms))
 
     def _raw_token(
         self, connection: Connection, session: _Session, token: bytes
@@ -286,7 +286,7 @@ def _header(connection: Connection, frame: memoryview, *, version_max: int) -> R
 def _authenticate_answer(
     header: RequestHeader, error: OdradekError | None, token: bytes, lifetime_ms: int
 ) -> bytes:
-    return _encoded(
+    return _encode_answer(
         header,
         error_code=error_code(error),
         error_message="" if error is None else str(error),
@@ -295,7 +295,7 @@ def _authenticate_answer(
     )
 
 
-def _encoded(header: RequestHeader, **fields: object) -> bytes:
+def _encode_answer(header: RequestHeader, **fields: object) -> bytes:
     message = response(header.api_key, header.api_version, **fields)
     return encode_response(header.api_key, header.api_version, header.correlation_id, message)
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from odradek.broker.groups.classic.members import SyncRequest, SyncResult
 from odradek.broker.requests.context import RequestContext
-from odradek.broker.requests.long_answers import made
+from odradek.broker.requests.long_answers import make_in_turns
 from odradek.broker.requests.parts import ConsumerGroupParts
 from odradek.foundation.errors import InconsistentGroupProtocol
 from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
@@ -24,16 +24,14 @@ def handle(
     request: SyncGroupRequest, context: RequestContext[ConsumerGroupParts]
 ) -> Message | Pending[Message]:
     if len(request.assignments) > REQUEST_ELEMENTS_PER_TURN_MAX:
-        return Pending(_synced_with_many(request, context))
-    return _synced(request, context, _assignments(request))
+        return Pending(_sync_many(request, context))
+    return _sync_group(request, context, _assignments(request))
 
 
-async def _synced_with_many(
-    request: SyncGroupRequest, context: RequestContext[ConsumerGroupParts]
-) -> Message:
+async def _sync_many(request: SyncGroupRequest, context: RequestContext[ConsumerGroupParts]) -> Message:
     """Of a leader with many assignments: the thread reads them, and the group those of its members."""
-    assignments = await made(context, len(request.assignments), lambda: _assignments(request))
-    answer = _synced(request, context, assignments)
+    assignments = await make_in_turns(context, len(request.assignments), lambda: _assignments(request))
+    answer = _sync_group(request, context, assignments)
     return await answer if isinstance(answer, Pending) else answer
 
 
@@ -41,7 +39,7 @@ def _assignments(request: SyncGroupRequest) -> dict[str, bytes]:
     return {item.member_id: bytes(item.assignment) for item in request.assignments}
 
 
-def _synced(
+def _sync_group(
     request: SyncGroupRequest, context: RequestContext[ConsumerGroupParts], assignments: Mapping[str, bytes]
 ) -> Message | Pending[Message]:
     protocol_type = request.protocol_type

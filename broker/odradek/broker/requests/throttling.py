@@ -87,7 +87,7 @@ class ClientThrottling:
     def wrap(self, api_key: int, handle: Handle) -> Handle:
         """The handler with what the quotas of now ask of its API: often it is the handler itself."""
         if self.request.is_on:
-            return lambda request, context: self._timed(handle, request, context)
+            return lambda request, context: self._measure_time(handle, request, context)
         if api_key == _PRODUCE and self.produce.is_on:
             return self._produce(handle)
         if api_key in _OF_THE_CONTROLLER:
@@ -137,10 +137,10 @@ class ClientThrottling:
     ) -> Answer:
         if type(answer) is Pending:
             waiting = cast("Pending[Ready]", answer)
-            return waiting.then(lambda ready: self._exceeded(ready, context, meter, throttle_ms))
-        return self._exceeded(cast(Ready, answer), context, meter, throttle_ms)
+            return waiting.then(lambda ready: self._throttle_answer(ready, context, meter, throttle_ms))
+        return self._throttle_answer(cast(Ready, answer), context, meter, throttle_ms)
 
-    def _timed(self, handle: Handle, request: object, context: AnyContext) -> Answer:
+    def _measure_time(self, handle: Handle, request: object, context: AnyContext) -> Answer:
         """A request while there are quotas of time."""
         header = context.header
         api_key = header.api_key
@@ -192,9 +192,9 @@ class ClientThrottling:
                 return answer
         if not throttle_ms or exceeded is None:
             return answer
-        return self._exceeded(answer, context, exceeded, throttle_ms)
+        return self._throttle_answer(answer, context, exceeded, throttle_ms)
 
-    def _exceeded(
+    def _throttle_answer(
         self, answer: Ready, context: AnyContext, meter: Meter[SampledRate], throttle_ms: int
     ) -> Ready:
         """The answer with the time to wait, for which the connection is muted."""
@@ -232,7 +232,7 @@ class ClientThrottling:
             return 0, False
         now_ms = self.now_ms()
         usage, limit = meter.usage, meter.limit
-        usage.elapsed_ms(now_ms)
+        usage.measure_elapsed_ms(now_ms)
         is_alone = usage.total == 0
         usage.record(size, now_ms)
         throttle_ms = min(meter.excess_ms(now_ms), CLIENT_THROTTLE_MS_MAX)

@@ -45,7 +45,7 @@ Commits = list[tuple[str, int, OffsetAndMetadata]]
 
 
 async def handle(request: TxnOffsetCommitRequest, context: RequestContext[TransactionParts]) -> Message:
-    commits = list(_known(request, context))
+    commits = list(_select_known(request, context))
     errors: Iterable[OdradekError | None]
     try:
         errors = await _write(request, context, commits) if commits else ()
@@ -62,7 +62,7 @@ async def handle(request: TxnOffsetCommitRequest, context: RequestContext[Transa
     return context.response(topics=partition_codes(topics, codes, otherwise=missing))
 
 
-def _known(
+def _select_known(
     request: TxnOffsetCommitRequest, context: RequestContext[TransactionParts]
 ) -> Iterable[tuple[str, int, OffsetAndMetadata]]:
     """The offsets of topics that exist; a partition that is named twice has the last one."""

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Coroutine, Iterable, Iterator
 from odradek.broker.replication.partition import Partition
 from odradek.broker.replication.transactional_writes import append_marker
 from odradek.broker.requests.context import RequestContext
-from odradek.broker.requests.long_answers import made
+from odradek.broker.requests.long_answers import make_in_turns
 from odradek.broker.requests.parts import MarkerParts
 from odradek.foundation.errors import (
     CoordinatorLoadInProgress,
@@ -58,7 +58,7 @@ async def handle(request: WriteTxnMarkersRequest, context: RequestContext[Marker
             if turn.is_over():
                 await turn.next()
             codes.append(one_outcome if isinstance(one_outcome, int) else one_outcome.result())
-        return await made(
+        return await make_in_turns(
             context, len(codes), lambda: context.response(markers=_rows(request.markers, codes))
         )
 
@@ -102,7 +102,7 @@ def _write(
         )
         if partition.high_watermark > last_offset:
             return NONE
-        return _committed(partition, last_offset, context)
+        return _wait_until_committed(partition, last_offset, context)
     except Exception as error:
         return _code(error)
 
@@ -111,9 +111,13 @@ async def _late_code(outcome: Awaitable[OdradekError | None]) -> int:
     return _code(await outcome)
 
 
-async def _committed(partition: Partition, last_offset: int, context: RequestContext[MarkerParts]) -> int:
+async def _wait_until_committed(
+    partition: Partition, last_offset: int, context: RequestContext[MarkerParts]
+) -> int:
     try:
-        await partition.committed(last_offset, seconds_max=context.broker.settings.request_timeout_ms / 1000)
+        await partition.wait_until_committed(
+            last_offset, seconds_max=context.broker.settings.request_timeout_ms / 1000
+        )
     except Exception as error:
         return _code(error)
     return NONE

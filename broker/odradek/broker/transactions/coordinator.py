@@ -164,7 +164,7 @@ class TransactionCoordinator:
                 new_producer_id=new_producer_id,
             )
 
-        found, metadata = await self._decided(shard, name, decide)
+        found, metadata = await self._decide(shard, name, decide)
         await self._write(shard, found, metadata)
         if metadata.state in PREPARE_STATES:
             logger.info("the transaction of %r is aborted: another instance of its producer has begun", name)
@@ -185,7 +185,7 @@ class TransactionCoordinator:
         the log raise.
         """
         shard = self._shard(name)
-        found = _known(shard, name)
+        found = _get_known_id(shard, name)
         metadata = decisions.add_partitions(
             found.metadata,
             is_pending=found.is_pending,
@@ -203,7 +203,7 @@ class TransactionCoordinator:
 
         Raises InvalidRequest, and what routing raises.
         """
-        metadata = _known(self._shard(name), name).metadata
+        metadata = _get_known_id(self._shard(name), name).metadata
 
         def check(partition: TopicPartition) -> RequestError | None:
             try:
@@ -243,11 +243,11 @@ class TransactionCoordinator:
                 new_producer_id=new_producer_id,
             )
 
-        _known(shard, name)
-        found, metadata = await self._decided(shard, name, decide)
+        _get_known_id(shard, name)
+        found, metadata = await self._decide(shard, name, decide)
         await self._write(shard, found, metadata)
         if metadata.state in PREPARE_STATES:
-            metadata = metadata.completed(now_ms=metadata.updated_ms)
+            metadata = metadata.complete(now_ms=metadata.updated_ms)
         return ProducerIdentity(metadata.producer_id, metadata.producer_epoch)
 
     async def abort_timed_out(self, shard: Shard[TransactionStateMachine], found: TransactionalId) -> None:
@@ -267,7 +267,7 @@ class TransactionCoordinator:
                 new_producer_id=new_producer_id,
             )
 
-        found, metadata = await self._decided(shard, found.name, decide)
+        found, metadata = await self._decide(shard, found.name, decide)
         logger.info(
             "the transaction of %r, producer %d epoch %d, is aborted: it is open for longer than its timeout of %d ms",
             found.name,
@@ -283,7 +283,7 @@ class TransactionCoordinator:
         _check_name(name)
         return self.runtime.shard(name)
 
-    async def _decided(
+    async def _decide(
         self,
         shard: Shard[TransactionStateMachine],
         name: str,
@@ -292,7 +292,7 @@ class TransactionCoordinator:
         """The decision on an id as it is now, with a new producer id if it needs one."""
         new_producer_id: int | None = None
         while True:
-            found = _known(shard, name)
+            found = _get_known_id(shard, name)
             try:
                 return found, decide(found, new_producer_id)
             except ProducerIdNeeded:
@@ -353,7 +353,7 @@ class TransactionCoordinator:
                 asyncio.get_running_loop().call_later(RETRY_SECONDS_MAX, self._complete, markers)
 
         markers.shard.machine.write(
-            found, markers.prepared.completed(now_ms=self._clock.wall_ms()), on_written
+            found, markers.prepared.complete(now_ms=self._clock.wall_ms()), on_written
         )
 
 
@@ -362,7 +362,7 @@ def _check_name(name: str) -> None:
         raise InvalidRequest("the transactional id must not be empty; set transactional.id")
 
 
-def _known(shard: Shard[TransactionStateMachine], name: str) -> TransactionalId:
+def _get_known_id(shard: Shard[TransactionStateMachine], name: str) -> TransactionalId:
     found = shard.machine.ids.get(name)
     if found is None:
         raise InvalidProducerIdMapping(

@@ -69,11 +69,11 @@ def initialize(
     if is_pending or stored.state in PREPARE_STATES:
         raise ConcurrentTransactions(PENDING)
     if given is not None and not _may_continue(stored, given):
-        raise _fenced(stored, given)
+        raise _build_fenced_error(stored, given)
     if stored.state is TransactionState.ONGOING:
         if given is not None and given.producer_epoch != stored.producer_epoch:
             # A zombie cannot end the transaction of the instance that replaced it. Apache Kafka lets it.
-            raise _fenced(stored, given)
+            raise _build_fenced_error(stored, given)
         return abort_by_server(
             stored, now_ms=now_ms, version_level=version_level, new_producer_id=new_producer_id
         )
@@ -110,8 +110,8 @@ def _next_epoch(
             return stored
         epoch, last_epoch = current, stored.last_producer_epoch
     else:
-        raise _fenced(stored, given)
-    return stored.initialized(epoch=epoch, last_epoch=last_epoch, timeout_ms=timeout_ms, now_ms=now_ms)
+        raise _build_fenced_error(stored, given)
+    return stored.initialize(epoch=epoch, last_epoch=last_epoch, timeout_ms=timeout_ms, now_ms=now_ms)
 
 
 # --- partitions -------------------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def end_without_epoch(
     if is_pending:
         raise ConcurrentTransactions(PENDING)
     if stored.state is TransactionState.ONGOING:
-        return stored.prepared(is_commit=is_commit, client_version=TV0, now_ms=now_ms, raises_epoch=False)
+        return stored.prepare(is_commit=is_commit, client_version=TV0, now_ms=now_ms, raises_epoch=False)
     if _outcome(stored) is not is_commit:
         raise _invalid_end(stored, is_commit)
     if stored.state in PREPARE_STATES:
@@ -197,7 +197,7 @@ def end_with_epoch(
         raise _unknown_producer(stored, producer)
     if stored.state in PREPARE_STATES:
         if not is_retry:
-            raise _fenced(stored, producer)
+            raise _build_fenced_error(stored, producer)
         if _outcome(stored) is not is_commit:
             raise _invalid_end(stored, is_commit)
         raise ConcurrentTransactions("the transaction is still being ended; try again")
@@ -206,13 +206,13 @@ def end_with_epoch(
             return stored
         if is_commit:
             # The server has ended it: PRODUCER_FENCED is what clients know how to take (KAFKA-20785).
-            raise _fenced(stored, producer)
+            raise _build_fenced_error(stored, producer)
         raise _invalid_end(stored, is_commit)
     if not is_current:
-        raise _fenced(stored, producer)
+        raise _build_fenced_error(stored, producer)
     if stored.state is not TransactionState.ONGOING and is_commit:
         raise _invalid_end(stored, is_commit)
-    return _prepared_with_epoch(
+    return _prepare_with_epoch(
         stored, is_commit=is_commit, now_ms=now_ms, new_producer_id=new_producer_id, forgets_last_epoch=False
     )
 
@@ -240,10 +240,10 @@ def abort_by_server(
     of any other transaction. Kafka 4.1 gets stuck there (KAFKA-20090). Raises ProducerIdNeeded.
     """
     if max(version_level, stored.client_version) >= TV2:
-        return _prepared_with_epoch(
+        return _prepare_with_epoch(
             stored, is_commit=False, now_ms=now_ms, new_producer_id=new_producer_id, forgets_last_epoch=True
         )
-    return stored.prepared(
+    return stored.prepare(
         is_commit=False,
         client_version=version_level,
         now_ms=now_ms,
@@ -252,7 +252,7 @@ def abort_by_server(
     )
 
 
-def _prepared_with_epoch(
+def _prepare_with_epoch(
     stored: TransactionMetadata,
     *,
     is_commit: bool,
@@ -265,7 +265,7 @@ def _prepared_with_epoch(
         if new_producer_id is None:
             raise ProducerIdNeeded
         next_producer_id = new_producer_id
-    return stored.prepared(
+    return stored.prepare(
         is_commit=is_commit,
         client_version=TV2,
         now_ms=now_ms,
@@ -282,7 +282,7 @@ def _check_producer(stored: TransactionMetadata, producer: ProducerIdentity) -> 
     if producer.producer_id != stored.producer_id:
         raise _unknown_producer(stored, producer)
     if producer.producer_epoch != stored.producer_epoch:
-        raise _fenced(stored, producer)
+        raise _build_fenced_error(stored, producer)
 
 
 def _outcome(stored: TransactionMetadata) -> bool | None:
@@ -301,7 +301,7 @@ def _unknown_producer(stored: TransactionMetadata, producer: ProducerIdentity) -
     )
 
 
-def _fenced(stored: TransactionMetadata, producer: ProducerIdentity) -> ProducerFenced:
+def _build_fenced_error(stored: TransactionMetadata, producer: ProducerIdentity) -> ProducerFenced:
     return ProducerFenced(
         f"producer {producer.producer_id} has the epoch {producer.producer_epoch}, and the transactional id is at "
         f"{stored.producer_epoch} of producer {stored.producer_id}. Another instance has replaced it, or its "

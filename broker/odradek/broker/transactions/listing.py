@@ -79,7 +79,7 @@ class TransactionStates:
         states, producer_ids = wanted.states, wanted.producer_ids
         if wanted.unknown_states and not states:
             return []
-        pattern = _compiled(wanted.pattern)
+        pattern = _compile_pattern(wanted.pattern)
         now_ms = self._clock.wall_ms()
         rows: list[ListedTransaction] = []
         for found in self._ids():
@@ -118,7 +118,7 @@ class TransactionStates:
         return counts
 
     def _ids(self) -> Iterator[TransactionalId]:
-        return (found for shard in self._runtime.loaded_shards() for found in shard.machine.ids.values())
+        return (found for shard in self._runtime.list_loaded_shards() for found in shard.machine.ids.values())
 
 
 def _is_shown(found: TransactionalId) -> bool:
@@ -126,7 +126,7 @@ def _is_shown(found: TransactionalId) -> bool:
     return found.pending is not TransactionState.DEAD and found.metadata.producer_epoch != NO_PRODUCER_EPOCH
 
 
-def _compiled(pattern: str | None) -> Any:
+def _compile_pattern(pattern: str | None) -> Any:
     """The pattern in RE2's syntax, whose time grows with the name alone."""
     if not pattern:
         return None

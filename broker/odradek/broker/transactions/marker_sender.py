@@ -79,7 +79,7 @@ class MarkerRound:
     def coordinator_epoch(self) -> int:
         return self.shard.led_since_epoch
 
-    def done(self, partitions: Iterable[TopicPartition]) -> None:
+    def mark_done(self, partitions: Iterable[TopicPartition]) -> None:
         """These partitions have their marker, or need none. The last one completes the transaction."""
         if not self.is_current:
             return
@@ -155,7 +155,7 @@ class MarkerSender:
             else:
                 self._queues.setdefault(leader, deque()).append(_Marker(markers, tuple(led)))
                 self._wake(leader)
-        markers.done(gone)
+        markers.mark_done(gone)
 
     def _wake(self, broker_id: int) -> None:
         if broker_id not in self._sending and self._tasks is not None:
@@ -247,7 +247,7 @@ class MarkerSender:
             self._retry(markers, fenced, seconds=FENCED_RETRY_SECONDS)
         if again:
             self._retry(markers, again)
-        markers.done(done)
+        markers.mark_done(done)
 
 
 def _take(queue: deque[_Marker]) -> dict[MarkerRound, list[TopicPartition]]:

@@ -110,9 +110,7 @@ class TransactionMetadata:
 
     # --- steps ----------------------------------------------------------------------------------------------
 
-    def initialized(
-        self, *, epoch: int, last_epoch: int, timeout_ms: int, now_ms: int
-    ) -> TransactionMetadata:
+    def initialize(self, *, epoch: int, last_epoch: int, timeout_ms: int, now_ms: int) -> TransactionMetadata:
         """Empty, with this epoch, after InitProducerId."""
         return self._step(
             TransactionState.EMPTY,
@@ -128,7 +126,7 @@ class TransactionMetadata:
         self, producer_id: int, *, last_epoch: int, timeout_ms: int, now_ms: int
     ) -> TransactionMetadata:
         """Empty, with a fresh producer id at epoch 0, because the old one has no epochs left."""
-        empty = self.initialized(epoch=0, last_epoch=last_epoch, timeout_ms=timeout_ms, now_ms=now_ms)
+        empty = self.initialize(epoch=0, last_epoch=last_epoch, timeout_ms=timeout_ms, now_ms=now_ms)
         return replace(empty, producer_id=producer_id)
 
     def with_partitions(
@@ -144,7 +142,7 @@ class TransactionMetadata:
             client_version=client_version,
         )
 
-    def prepared(
+    def prepare(
         self,
         *,
         is_commit: bool,
@@ -174,7 +172,7 @@ class TransactionMetadata:
             client_version=client_version,
         )
 
-    def completed(self, *, now_ms: int) -> TransactionMetadata:
+    def complete(self, *, now_ms: int) -> TransactionMetadata:
         """CompleteCommit or CompleteAbort: every partition has its marker.
 
         Where the epoch was exhausted, the next producer id takes over at epoch 0.

@@ -78,7 +78,7 @@ class TransactionStateMachine:
         found.pending = metadata.state
         records = [(encode_key(found.name), encode_value(metadata, version_level=self._version_level()))]
 
-        def written(error: OdradekError | None) -> None:
+        def end_write(error: OdradekError | None) -> None:
             found.pending = None
             if error is None:
                 found.metadata = metadata
@@ -86,7 +86,7 @@ class TransactionStateMachine:
                 self.ids.pop(found.name, None)
             on_written(error)
 
-        self.shard.writer.submit(records, written)
+        self.shard.writer.submit(records, end_write)
 
     def remove(self, expired: list[TransactionalId], on_removed: OnWritten) -> None:
         """Write the tombstones of ids, which are pending until then, and forget the ids."""
@@ -95,14 +95,14 @@ class TransactionStateMachine:
             found.pending = TransactionState.DEAD
         records: list[EncodedRecord] = [(encode_key(found.name), None) for found in expired]
 
-        def removed(error: OdradekError | None) -> None:
+        def end_removal(error: OdradekError | None) -> None:
             for found in expired:
                 found.pending = None
                 if error is None:
                     self.ids.pop(found.name, None)
             on_removed(error)
 
-        self.shard.writer.submit(records, removed)
+        self.shard.writer.submit(records, end_removal)
 
     # --- records --------------------------------------------------------------------------------------------
 

@@ -125,7 +125,7 @@ class Sweeps:
     async def _walk(self) -> list[tuple[_Shard, TransactionalId]]:
         """All ids of the shards that are served, without holding up the loop."""
         rows: list[tuple[_Shard, TransactionalId]] = []
-        for shard in self._runtime.loaded_shards():
+        for shard in self._runtime.list_loaded_shards():
             rows += [(shard, found) for found in shard.machine.ids.values()]
             if len(rows) >= IDS_PER_TURN:
                 await asyncio.sleep(0)

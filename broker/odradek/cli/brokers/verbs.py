@@ -137,10 +137,10 @@ def drain(
     show_moves(session, *session.run(work), is_planned=dry_run, waited=wait)
 
 
-@brokers.command()
+@brokers.command("drained")
 @broker_argument
 @session_options
-def drained(session: CommandSession, *, broker_id: int) -> int:
+def follow_drain(session: CommandSession, *, broker_id: int) -> int:
     """Show the progress of a drain. The exit code is 0 when the broker can be removed, else 7. The throttle is lifted
     at the end, unless other partitions are moving.
 

@@ -86,7 +86,7 @@ class Child:
         lines = self.log.read_text(errors="replace").split("\n")
         return next((line for line in reversed(lines) if line.strip()), "it printed nothing")
 
-    async def ended(self) -> int:
+    async def wait_for_end(self) -> int:
         """Its exit code, once it has one; negative for a signal."""
         assert self._process is not None, "start comes first"
         return await self._process.wait()
@@ -131,7 +131,7 @@ class Children:
         await _all(*(one(child) for child in children))
 
     async def _watch(self, child: Child) -> None:
-        code = await child.ended()
+        code = await child.wait_for_end()
         if not child.is_stopping:
             how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
             self._say(f"{child.name} ended {how}; start it again with: {shlex.join(child.command)}")

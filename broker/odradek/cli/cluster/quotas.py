@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.cli.shared.completers import one_of
-from odradek.cli.shared.options import CommandSession, combined, parse_assignments, session_options
+from odradek.cli.shared.options import CommandSession, combine_decorators, parse_assignments, session_options
 from odradek.cli.shared.output import say, show
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def quotas() -> None:
 
 
 # The options that name whose quotas.
-entity_options = combined(
+entity_options = combine_decorators(
     click.option("--user", metavar="NAME", help="This user."),
     click.option("--default-user", is_flag=True, help="All users without a quota of their own."),
     click.option("--client-id", metavar="ID", help="This client id."),
@@ -63,7 +63,7 @@ def _entity(given: Mapping[str, str | bool | None]) -> ClientEntity:
     return ClientEntity(*names)
 
 
-def _named(given: Mapping[str, str | bool | None]) -> ClientEntity:
+def _require_entity(given: Mapping[str, str | bool | None]) -> ClientEntity:
     entity = _entity(given)
     if not any(name is not None for name in entity):
         raise click.UsageError(
@@ -85,12 +85,12 @@ def list_quotas(session: CommandSession, *, exact: bool, **given: str | bool | N
       odradek quotas list --user alice
       odradek quotas list --default-client-id --exact
     """
-    entries = _described(session, _entity(given), is_strict=exact)
+    entries = _describe_entity(session, _entity(given), is_strict=exact)
     show(
         session.output,
         headers=("USER", "CLIENT ID", "IP", "QUOTA", "VALUE"),
         rows=[
-            (*(_shown(name) for name in entry.entity), key, f"{value:.12g}")
+            (*(_format_name(name) for name in entry.entity), key, f"{value:.12g}")
             for entry in entries
             for key, value in sorted(entry.values.items())
         ],
@@ -98,7 +98,7 @@ def list_quotas(session: CommandSession, *, exact: bool, **given: str | bool | N
     )
 
 
-def _shown(name: str | None) -> str:
+def _format_name(name: str | None) -> str:
     """A default is in brackets, so that a user of that name differs."""
     return "-" if name is None else name or f"<{DEFAULT_NAME}>"
 
@@ -128,7 +128,7 @@ def set_quotas(
       odradek quotas set --default-client-id request_percentage=50
       odradek quotas set --ip 192.0.2.7 connection_creation_rate=20
     """
-    entity = _named(given)
+    entity = _require_entity(given)
     values: dict[str, float | None] = {}
     for key, text in parse_assignments(assignments, option="QUOTA=VALUE").items():
         try:
@@ -153,13 +153,13 @@ def remove_quotas(
       odradek quotas remove --user alice producer_byte_rate
       odradek quotas remove --default-client-id
     """
-    entity = _named(given)
-    entries = [] if keys else _described(session, entity, is_strict=True)
+    entity = _require_entity(given)
+    entries = [] if keys else _describe_entity(session, entity, is_strict=True)
     wanted = list(keys) or sorted(key for entry in entries for key in entry.values)
     _alter(session, entity, dict.fromkeys(wanted), done="removed", validate_only=validate_only)
 
 
-def _described(session: CommandSession, entity: ClientEntity, *, is_strict: bool) -> list[QuotaEntry]:
+def _describe_entity(session: CommandSession, entity: ClientEntity, *, is_strict: bool) -> list[QuotaEntry]:
     from odradek.client.admin.quotas import QuotaAdmin
 
     return session.run(lambda client: QuotaAdmin(client).describe(entity, is_strict=is_strict))

@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from odradek.cli.cluster.start_options import LOG_FORMATS, LOG_LEVELS, START_OPTIONS, StartArguments
-from odradek.cli.shared.options import Decorator, combined
+from odradek.cli.shared.options import Decorator, combine_decorators
 
 
 def start_options(*, without: Collection[str] = (), **helps: str) -> Decorator:
     """The options of `odradek start`, but for some. `helps` replaces some help texts."""
-    return combined(
+    return combine_decorators(
         *(
             click.option(
                 f"--{one.name}",

@@ -12,7 +12,7 @@ from typing import Any
 
 from odradek.cli.shared.disk_words import refusal_words
 from odradek.cli.shared.output import plain
-from odradek.client.admin.disks import refused_commits
+from odradek.client.admin.disks import find_refused_commits
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.admin.results import CommittedOffset, GroupDescription, GroupMember
@@ -30,7 +30,7 @@ async def describe_groups(
     admin = GroupAdmin(client)
     ids = list(group_ids) or [listing.group_id for listing in await admin.list()]
     found = [await admin.describe(group_id) for group_id in ids]
-    full = await refused_commits(client, found)
+    full = await find_refused_commits(client, found)
     described: list[dict[str, object]] = []
     for group in found:
         words = refusal_words(full[group.group_id]) if group.group_id in full else None

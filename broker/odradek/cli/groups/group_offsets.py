@@ -131,9 +131,9 @@ def reset_offsets(
     async def work(client: Client) -> list[ResetPlan]:
         plans: list[ResetPlan] = []
         if from_mirror is not None:
-            from odradek.cli.groups.mirrored_offsets import mirrored_offsets
+            from odradek.cli.groups.mirrored_offsets import translate_offsets
 
-            saved.update(await mirrored_offsets(client, from_mirror, group_ids))
+            saved.update(await translate_offsets(client, from_mirror, group_ids))
         for group_id, offsets in saved.items():
             plans += await resets.plan_from_saved(client, group_id, topics, offsets)
         if reset is not None:

@@ -18,7 +18,7 @@ import click
 from odradek.cli.groups.saved_offsets import SavedOffset, load, save
 from odradek.cli.shared.options import CommandSession, parse_partitions
 from odradek.cli.shared.output import count, show, warn
-from odradek.cli.shared.partition_names import named_partitions
+from odradek.cli.shared.partition_names import find_named_partitions
 from odradek.cli.shared.times import parse_duration_ms, parse_moment_ms
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
@@ -102,8 +102,8 @@ async def plan_resets(client: Client, group_id: str, topics: Sequence[str], rese
     Raises UnknownTopicOrPartition, NonEmptyGroup while the group has members, InvalidRequest for one in ZooKeeper, and
     for a mirror's group where the destination is no exact offset.
     """
-    committed = await _committed(client, group_id, must_exist=not topics)
-    keys = await named_partitions(client, topics) if topics else sorted(committed)
+    committed = await _fetch_committed(client, group_id, must_exist=not topics)
+    keys = await find_named_partitions(client, topics) if topics else sorted(committed)
     offsets = {key: found.offset for key, found in committed.items()}
     if is_mirror_group(group_id):
         targets = _source_offsets(group_id, keys, offsets, reset)
@@ -118,10 +118,10 @@ async def plan_from_saved(
     """As `plan_resets`, back to saved offsets; with `topics` only those of them. Leader epochs and metadata are
     restored too, except with an offset that is replaced by the nearest one.
     """
-    committed = await _committed(client, group_id, must_exist=False)
+    committed = await _fetch_committed(client, group_id, must_exist=False)
     wanted = {TopicPartition(one.topic, one.partition): one for one in saved}
     if topics:
-        named = await named_partitions(client, topics)
+        named = await find_named_partitions(client, topics)
         missing = [str(key) for key in named if key not in wanted]
         if missing:
             raise UnknownTopicOrPartition(
@@ -162,7 +162,7 @@ def read_saved(path: str, group_ids: Sequence[str]) -> dict[str, list[SavedOffse
     return {group_id: by_group[group_id] for group_id in (group_ids or by_group)}
 
 
-async def _committed(
+async def _fetch_committed(
     client: Client, group_id: str, *, must_exist: bool
 ) -> dict[TopicPartition, CommittedOffset]:
     admin = GroupAdmin(client)

@@ -21,7 +21,7 @@ _SUFFIX: Final = "internal"
 _ALL: Final = 2**63 - 1
 
 
-async def mirrored_offsets(
+async def translate_offsets(
     client: Client, source: str, group_ids: Sequence[str]
 ) -> dict[str, list[SavedOffset]]:
     """The translated offsets by group: of the groups named, or of all. `source` is an alias, or the topic's name.

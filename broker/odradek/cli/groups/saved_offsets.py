@@ -144,12 +144,12 @@ def _from_json(text: str, path: str) -> list[SavedOffset]:
             f"--from-file {path}: version {document.get('version')!r} is not {VERSION}, which this odradek reads"
         )
     return [
-        _checked_entry(entry, f"--from-file {path}, entry {number}")
+        _check_entry(entry, f"--from-file {path}, entry {number}")
         for number, entry in enumerate(document["offsets"], start=1)
     ]
 
 
-def _checked_entry(entry: Any, where: str) -> SavedOffset:
+def _check_entry(entry: Any, where: str) -> SavedOffset:
     if not isinstance(entry, dict):
         raise click.UsageError(f"{where}: {entry!r} is not an object")
     group, topic, metadata = entry.get("group"), entry.get("topic"), entry.get("metadata", "")

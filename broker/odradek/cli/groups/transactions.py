@@ -168,10 +168,10 @@ def describe_producers(session: CommandSession, *, topics: tuple[str, ...]) -> N
     """
 
     async def work(client: Client) -> list[tuple[TopicPartition, ProducerOnPartition]]:
-        from odradek.cli.shared.partition_names import named_partitions
+        from odradek.cli.shared.partition_names import find_named_partitions
         from odradek.client.admin.logs import LogAdmin
 
-        partitions = await named_partitions(client, topics)
+        partitions = await find_named_partitions(client, topics)
         return [
             (one, found) for one in partitions for found in await LogAdmin(client).describe_producers(one)
         ]
@@ -227,11 +227,11 @@ def find_hanging(session: CommandSession, *, topics: tuple[str, ...], longer_tha
     open_longer_ms = _duration_ms(longer_than, "--longer-than")
 
     async def work(client: Client) -> Sequence[OpenTransaction]:
-        from odradek.cli.shared.partition_names import named_partitions
+        from odradek.cli.shared.partition_names import find_named_partitions
         from odradek.client.admin.transactions import TransactionAdmin
 
         names: Sequence[str] = topics or sorted((await client.refresh(None)).topics)
-        partitions = await named_partitions(client, names)
+        partitions = await find_named_partitions(client, names)
         return await TransactionAdmin(client).hanging(
             partitions, now_ms=round(time.time() * 1000), open_longer_ms=open_longer_ms
         )
@@ -277,10 +277,10 @@ def abort(session: CommandSession, *, partition: str, start_offset: int, execute
         raise click.UsageError("give one partition, as orders:2")
 
     async def work(client: Client) -> OpenTransaction | None:
-        from odradek.cli.shared.partition_names import named_partitions
+        from odradek.cli.shared.partition_names import find_named_partitions
         from odradek.client.admin.transactions import TransactionAdmin
 
-        where = await named_partitions(client, [partition])
+        where = await find_named_partitions(client, [partition])
         if len(where) != 1:
             raise click.UsageError("give one partition, as orders:2")
         admin = TransactionAdmin(client)

@@ -36,7 +36,7 @@ def groups() -> None:
     """List, describe, reset and delete consumer groups."""
 
 
-def _chosen(given: tuple[str, ...], known: tuple[str, ...], option: str) -> set[str]:
+def _choose_names(given: tuple[str, ...], known: tuple[str, ...], option: str) -> set[str]:
     """The names given, with commas or one by one, in lower case. Raises click.BadParameter for an unknown one."""
     chosen = {part.strip().lower() for text in given for part in text.split(",") if part.strip()}
     by_lower = {name.lower(): name for name in known}
@@ -77,8 +77,8 @@ def list_groups(
     """
     from odradek.client.admin.groups import GroupAdmin
 
-    wanted_states = _chosen(states, STATES, "--state")
-    wanted_types = _chosen(types, TYPES, "--type")
+    wanted_states = _choose_names(states, STATES, "--state")
+    wanted_types = _choose_names(types, TYPES, "--type")
 
     def present(session: CommandSession, listed: list[GroupListing]) -> None:
         found = [

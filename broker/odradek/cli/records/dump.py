@@ -21,7 +21,7 @@ from pathlib import Path
 from odradek.foundation.errors import CorruptRecord, OdradekError
 from odradek.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from odradek.storage.producer_snapshots import decode_snapshot
-from odradek.wire.records.batch import LOG_OVERHEAD_BYTES, MAGIC, BatchHeader, verified_header
+from odradek.wire.records.batch import LOG_OVERHEAD_BYTES, MAGIC, BatchHeader, verify_header
 from odradek.wire.records.legacy import magic_at, messages
 
 _TRANSACTION_ENTRY = struct.Struct(">hqqqq")
@@ -108,7 +108,7 @@ def _walk(data: memoryview, report: SegmentReport, on_batch: OnBatch | None) -> 
                 position = _walk_legacy(data, position, report)
                 continue
             with data[position:] as rest:
-                header = verified_header(rest)
+                header = verify_header(rest)
             _check_offsets(header, report)
         except CorruptRecord as failure:
             report.damage.append(Damage(report.path, position, str(failure)))

@@ -27,7 +27,7 @@ _WITHOUT_LINES = str.maketrans("\r\n", "  ")
 
 def json_printer(*, is_nested: bool = False) -> Printer:
     """A function from a block to its JSON lines. The module's docstring explains `is_nested`."""
-    key_part, value_part = (_nested_key, _nested_value) if is_nested else (_text_part, _text_part)
+    key_part, value_part = (_nest_key, _nest_value) if is_nested else (_text_part, _text_part)
 
     def lines(block: RecordBlock) -> bytes:
         topic, partition = block.topic_partition
@@ -91,17 +91,17 @@ def _text_part(octets: bytes | None) -> str:
         return f'_base64": "{base64.b64encode(octets).decode()}"'
 
 
-def _nested_value(octets: bytes | None) -> str:
-    text, _ = _nested(octets)
+def _nest_value(octets: bytes | None) -> str:
+    text, _ = _nest(octets)
     return _text_part(octets) if text is None else f'": {text}'
 
 
-def _nested_key(octets: bytes | None) -> str:
-    text, read_back = _nested(octets)
+def _nest_key(octets: bytes | None) -> str:
+    text, read_back = _nest(octets)
     return f'": {text}' if text is not None and read_back == octets else _text_part(octets)
 
 
-def _nested(octets: bytes | None) -> tuple[str | None, bytes]:
+def _nest(octets: bytes | None) -> tuple[str | None, bytes]:
     """JSON as one line and as `produce --json` reads it; None for a value that has to stay text."""
     try:
         text = (octets or b"").decode()

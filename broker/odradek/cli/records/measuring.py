@@ -85,7 +85,7 @@ async def measure_produce(
                         break
             await producer.flush(is_stopping_at_failure=True)
         seconds = time.perf_counter() - started
-        await timed.finished()
+        await timed.wait_for_all()
     finally:
         await timed.close()
     return Measurement(record_count, record_count * value_bytes, seconds, tuple(timed.latencies_ms))
@@ -111,7 +111,7 @@ class _TimedDeliveries:
             await delivery
             self.latencies_ms.append((time.perf_counter() - sent_at) * 1000)
 
-    async def finished(self) -> None:
+    async def wait_for_all(self) -> None:
         """Wait for all of them."""
         await asyncio.gather(*self._waiting)
 

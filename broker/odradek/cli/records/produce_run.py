@@ -69,7 +69,7 @@ class LineSender:
             click.echo(f"{beginning}odradek: interrupted: {self.account()}", err=True)
             raise
         except (InputError, OSError) as failure:
-            reason = await self._flushed(failure)
+            reason = await self._flush_after(failure)
             reason.add_note(self.account())
             raise reason from None
         except OdradekError as failure:
@@ -125,11 +125,15 @@ class LineSender:
     async def _send(self, group: RecordGroup) -> None:
         start = 0
         while start < len(group.values):
-            end = len(group.values) if self._rate is None else await self._allowed(start, len(group.values))
+            end = (
+                len(group.values)
+                if self._rate is None
+                else await self._wait_for_rate(start, len(group.values))
+            )
             await self._send_part(group if end - start == len(group.values) else group.part(start, end))
             start = end
 
-    async def _allowed(self, start: int, end: int) -> int:
+    async def _wait_for_rate(self, start: int, end: int) -> int:
         """Wait until --rate allows another record. Returns the end of the records that it allows."""
         assert self._rate is not None
         loop = asyncio.get_running_loop()
@@ -184,7 +188,7 @@ class LineSender:
                 return numbers[written_in_order - 1 - first]
         return self._skipped
 
-    async def _flushed(self, failure: Exception) -> Exception:
+    async def _flush_after(self, failure: Exception) -> Exception:
         """Wait for the accepted records. Returns `failure`, or the broker's error if there is one."""
         try:
             await self._producer.flush()

@@ -56,10 +56,10 @@ class Field(NamedTuple):
 
 
 def _null_as(null: bytes, column: Column) -> Column:
-    def replaced(block: RecordBlock) -> list[bytes]:
+    def replace_missing(block: RecordBlock) -> list[bytes]:
         return [null if octets is None else octets for octets in column(block)]
 
-    return replaced
+    return replace_missing
 
 
 def _size(octets: bytes | None) -> int:
@@ -137,7 +137,7 @@ def _of_braces(template: str, fields: dict[str, Field]) -> Printer:
         line.text(_without_field(template[end : match.start()]))
         end = match.end()
         if match["escape"]:
-            line.literal(_unescaped(match["escape"], unknown=match["escape"].encode()))
+            line.literal(_unescape(match["escape"], unknown=match["escape"].encode()))
         elif match["brace"]:
             line.text(match["brace"][0])
         elif _LOOKS_LIKE_A_FIELD.fullmatch(match["field"]):
@@ -166,7 +166,7 @@ def _of_tokens(template: str, fields: dict[str, Field]) -> Printer:
         line.text(template[end : match.start()])
         end = match.end()
         if match["escape"]:
-            line.literal(_unescaped(match["escape"], unknown=match["escape"][1:].encode()))
+            line.literal(_unescape(match["escape"], unknown=match["escape"][1:].encode()))
         elif match["token"] == "%":
             line.text("%")
         elif match["token"] == "R":
@@ -185,7 +185,7 @@ def _of_tokens(template: str, fields: dict[str, Field]) -> Printer:
     return line.printer()
 
 
-def _unescaped(escape: str, *, unknown: bytes) -> bytes:
+def _unescape(escape: str, *, unknown: bytes) -> bytes:
     letter = escape[1]
     if letter == "x" and len(escape) > 2:
         return bytes([int(escape[2:], 16)])
@@ -211,7 +211,7 @@ def _with_spec(field: Field, spec: str, *, shown: str) -> Field:
         raise ValueError(f"{shown} would truncate a number; leave .{match['longest']} away")
     aligned = spec if match["align"] or not field.is_number else f">{spec}"
 
-    def padded(block: RecordBlock) -> list[bytes]:
+    def pad_texts(block: RecordBlock) -> list[bytes]:
         # By characters; bytes that are not UTF-8 count as one each and are printed as they are.
         texts = (
             str(shown) if field.is_number else shown.decode("utf-8", "surrogateescape")
@@ -219,7 +219,7 @@ def _with_spec(field: Field, spec: str, *, shown: str) -> Field:
         )
         return [format(text, aligned).encode("utf-8", "surrogateescape") for text in texts]
 
-    return Field(padded, needs_records=field.needs_records)
+    return Field(pad_texts, needs_records=field.needs_records)
 
 
 class _Line:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from odradek.cli.shared.options import Decorator, combined
+from odradek.cli.shared.options import Decorator, combine_decorators
 
 if TYPE_CHECKING:
     from odradek.security.authorization.acls import AclBinding, AclOperation, PermissionType, ResourcePattern
@@ -67,7 +67,7 @@ class AclChoice:
         """The ACLs to add. Raises click.UsageError for options that make none."""
         from odradek.security.authorization.acls import AccessControlEntry, AclBinding
 
-        patterns = self._required_patterns()
+        patterns = self._require_patterns()
         if not self.allow_principal and not self.deny_principal:
             raise click.UsageError("name the principal: --allow-principal or --deny-principal User:NAME")
         return list(
@@ -83,7 +83,7 @@ class AclChoice:
         """The ACLs to remove: the same ones, or all of the resources where no principal is named."""
         from odradek.security.authorization.filters import AclFilter
 
-        patterns = self._required_patterns()
+        patterns = self._require_patterns()
         if not self.allow_principal and not self.deny_principal:
             if self.operation or self.producer or self.consumer:
                 raise click.UsageError("name whose ACLs are removed: --allow-principal or --deny-principal")
@@ -93,7 +93,7 @@ class AclChoice:
             for pattern, entry in self.bindings()
         ]
 
-    def _required_patterns(self) -> list[ResourcePattern]:
+    def _require_patterns(self) -> list[ResourcePattern]:
         from odradek.security.authorization.acls import (
             CLUSTER_NAME,
             AclResourceType,
@@ -165,7 +165,7 @@ def resource_options(pattern_types: tuple[str, ...]) -> Decorator:
             }
             return function(*arguments, choice=AclChoice(names=names, **own), **options)
 
-        return combined(
+        return combine_decorators(
             click.option("--topic", multiple=True, metavar="NAME", help="A topic; * is every one."),
             click.option("--group", multiple=True, metavar="NAME", help="A consumer group; * is every one."),
             click.option("--cluster", is_flag=True, help="The cluster itself."),
@@ -193,7 +193,7 @@ OPERATIONS: Final = (
 )
 
 # The options for principals, addresses and operations; below `resource_options`.
-entry_options = combined(
+entry_options = combine_decorators(
     click.option(
         "--allow-principal", multiple=True, metavar="PRINCIPAL", help="As User:alice; User:* is all."
     ),

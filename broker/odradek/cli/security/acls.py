@@ -69,7 +69,7 @@ def add(session: CommandSession, *, choice: AclChoice) -> int:
     bindings = choice.bindings()
     failures = session.run(lambda client: AclAdmin(client).create(bindings))
     _show(session, [one for one, failure in zip(bindings, failures, strict=True) if failure is None])
-    return _reported(failures)
+    return _report_failures(failures)
 
 
 @acls.command()
@@ -96,7 +96,7 @@ def remove(session: CommandSession, *, choice: AclChoice, dry_run: bool) -> int:
     _show(
         session, sorted({one for outcome in found if not isinstance(outcome, Exception) for one in outcome})
     )
-    return _reported([one for one in found if isinstance(one, Exception)])
+    return _report_failures([one for one in found if isinstance(one, Exception)])
 
 
 async def _matching(client: Client, filters: list[AclFilter]) -> list[list[AclBinding]]:
@@ -106,7 +106,7 @@ async def _matching(client: Client, filters: list[AclFilter]) -> list[list[AclBi
     return [await admin.list(one) for one in filters]
 
 
-def _reported(failures: Sequence[Exception | None]) -> int:
+def _report_failures(failures: Sequence[Exception | None]) -> int:
     """The exit code, after each failure was printed."""
     code = int(ExitCode.OK)
     for failure in failures:

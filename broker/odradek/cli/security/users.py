@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from odradek.cli.shared.completers import one_of
-from odradek.cli.shared.options import CommandSession, Decorator, combined, session_options
+from odradek.cli.shared.options import CommandSession, Decorator, combine_decorators, session_options
 from odradek.cli.shared.output import say, show
 from odradek.foundation.errors import SettingError
 
@@ -26,7 +26,7 @@ _STANDARD_INPUT: Final = "-"
 
 
 # Without either option the password is asked for.
-password_options = combined(
+password_options = combine_decorators(
     click.option(
         "--password-file",
         metavar="FILE",
@@ -48,18 +48,18 @@ def read_password(user: str, *, password_file: str | None, password_variable: st
     if password_file is not None and password_variable is not None:
         raise click.UsageError("--password-file and --password-variable exclude each other; give one of them")
     if password_file is not None:
-        return _checked(_file_text(password_file), f"--password-file {password_file}")
+        return _check_password(_file_text(password_file), f"--password-file {password_file}")
     if password_variable is not None:
         text = os.environ.get(password_variable)
         if text is None:
             raise SettingError(f"--password-variable {password_variable}: there is no such variable")
-        return _checked(text, f"--password-variable {password_variable}")
+        return _check_password(text, f"--password-variable {password_variable}")
     if not sys.stdin.isatty():
         raise click.UsageError(
             "there is no terminal to ask for the password; give --password-file or --password-variable"
         )
     prompted = click.prompt(f"Password of {user}", hide_input=True, confirmation_prompt=True, err=True)
-    return _checked(prompted, "the password")
+    return _check_password(prompted, "the password")
 
 
 def _file_text(path: str) -> str:
@@ -77,7 +77,7 @@ def _file_text(path: str) -> str:
         raise SettingError(f"--password-file {path}: it is not UTF-8 text") from None
 
 
-def _checked(text: str, source: str) -> str:
+def _check_password(text: str, source: str) -> str:
     if not text:
         raise SettingError(f"{source}: the password is empty")
     if len(text.encode()) > PASSWORD_BYTES_MAX:
@@ -106,7 +106,7 @@ def _mechanism_option(help: str) -> Decorator:
 
 
 # The user, the mechanisms and the source of the password.
-_password_of_user = combined(
+_password_of_user = combine_decorators(
     click.argument("name", metavar="USER"),
     _mechanism_option(f"The mechanism; may be repeated. Default: {MECHANISM_DEFAULT}."),
     click.option(
@@ -146,7 +146,7 @@ def describe(session: CommandSession, *, names: tuple[str, ...]) -> None:
 
 
 def _show(session: CommandSession, names: tuple[str, ...]) -> None:
-    found = sorted(session.run(lambda client: _described(client, names)).items())
+    found = sorted(session.run(lambda client: _describe_users(client, names)).items())
     show(
         session.output,
         headers=("USER", "MECHANISM", "ITERATIONS"),
@@ -210,7 +210,7 @@ def delete(session: CommandSession, *, name: str, mechanisms: tuple[str, ...]) -
     async def work(client: Client) -> tuple[str, ...]:
         from odradek.client.admin.scram import ScramAdmin, ScramRemoval
 
-        wanted = mechanisms or tuple((await _described(client, [name]))[name])
+        wanted = mechanisms or tuple((await _describe_users(client, [name]))[name])
         for mechanism in wanted:
             _raise_first(await ScramAdmin(client).alter(removals=[ScramRemoval(name, mechanism)]))
         return wanted
@@ -274,7 +274,7 @@ def bootstrap(
     _say_done(session, name, "replaced" if was_there else "set", wanted)
 
 
-async def _described(client: Client, names: Sequence[str]) -> dict[str, dict[str, int]]:
+async def _describe_users(client: Client, names: Sequence[str]) -> dict[str, dict[str, int]]:
     """The iterations by user and mechanism, of all without `names`. Raises ResourceNotFound for a missing user."""
     from odradek.client.admin.scram import ScramAdmin
     from odradek.foundation.errors import ResourceNotFound

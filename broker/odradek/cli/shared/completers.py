@@ -53,12 +53,12 @@ def ask(ctx: click.Context, names: Names) -> list[str]:
     from odradek.cli.shared.connection_settings import GivenOptions, new_client, resolve
     from odradek.foundation.client_limits import COMPLETION_SECONDS_MAX
 
-    def given(params: dict[str, str | None]) -> GivenOptions:
+    def read_given(params: dict[str, str | None]) -> GivenOptions:
         return GivenOptions(
             params.get("bootstrap"), None, params.get("command_config"), params.get("profile")
         )
 
-    settings = resolve(given(ctx.params).over(given(ctx.find_root().params)))
+    settings = resolve(read_given(ctx.params).over(read_given(ctx.find_root().params)))
 
     async def main() -> list[str]:
         async with asyncio.timeout(COMPLETION_SECONDS_MAX), new_client(settings) as client:

@@ -25,7 +25,7 @@ def run(main: Coroutine[object, None, T]) -> T:
         loop = runner.get_loop()
         interrupts: list[float] = []
 
-        def interrupted() -> None:
+        def handle_interrupt() -> None:
             now = loop.time()
             if interrupts and now - interrupts[0] > SAME_PRESS_SECONDS:
                 os._exit(ExitCode.INTERRUPTED)
@@ -42,7 +42,7 @@ def run(main: Coroutine[object, None, T]) -> T:
             return await main
 
         tasks: list[asyncio.Task[object]] = []
-        loop.add_signal_handler(signal.SIGINT, interrupted)
+        loop.add_signal_handler(signal.SIGINT, handle_interrupt)
         try:
             return runner.run(work())
         except asyncio.CancelledError:

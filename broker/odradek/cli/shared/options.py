@@ -82,11 +82,11 @@ class CommandSession:
         return interrupts.run(self._run(work))
 
     async def _run(self, work: Callable[[Client], Awaitable[T]]) -> T:
-        async with self.connected() as client:
+        async with self.open_client() as client:
             return await work(client)
 
     @contextlib.asynccontextmanager
-    async def connected(self, *, wait_ms_max: int | None = None) -> AsyncIterator[Client]:
+    async def open_client(self, *, wait_ms_max: int | None = None) -> AsyncIterator[Client]:
         """A connected client, closed at the end. `wait_ms_max` limits each of its waits. Raises ConnectionFailed and
         ClientTimeout, with the origin of the address.
         """
@@ -110,7 +110,7 @@ class CommandSession:
             await client.close()
 
 
-def combined(*decorators: Decorator) -> Decorator:
+def combine_decorators(*decorators: Decorator) -> Decorator:
     """All of these as one decorator. Options are listed in this order."""
 
     def decorate(function: Callable[..., object]) -> Callable[..., object]:
@@ -122,7 +122,7 @@ def combined(*decorators: Decorator) -> Decorator:
 
 
 # The shared options; None for an option that is not given.
-connection_options = combined(
+connection_options = combine_decorators(
     click.option(
         "-b",
         "--bootstrap",
@@ -189,16 +189,16 @@ def execute_options(function: Callable[..., object]) -> Callable[..., object]:
     """`--dry-run`, which is the default, and `--execute`. The verb gets `execute`."""
 
     @functools.wraps(function)
-    def checked(*arguments: object, dry_run: bool, execute: bool, **rest: object) -> object:
+    def call_checked(*arguments: object, dry_run: bool, execute: bool, **rest: object) -> object:
         if dry_run and execute:
             raise click.UsageError("--dry-run and --execute contradict each other")
         return function(*arguments, execute=execute, **rest)
 
     dry_run_help = "Only show the changes. This is the default."
-    return combined(
+    return combine_decorators(
         click.option("--dry-run", is_flag=True, help=dry_run_help),
         click.option("--execute", is_flag=True, help="Do it."),
-    )(checked)
+    )(call_checked)
 
 
 def parse_partitions(text: str) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from odradek.client.client import Client
 from odradek.foundation.ids import TopicPartition
 
 
-async def named_partitions(client: Client, texts: Sequence[str]) -> list[TopicPartition]:
+async def find_named_partitions(client: Client, texts: Sequence[str]) -> list[TopicPartition]:
     """The partitions that `TOPIC[:PARTITIONS]` texts name, each once, by one request. Raises UnknownTopicOrPartition,
     and click.BadParameter for a wrong number.
     """

@@ -58,7 +58,7 @@ def create(session: CommandSession, *, name: str, assignments: tuple[str, ...]) 
       odradek profile create staging --command-config client.properties
       odradek profile create slow --profile staging --set request.timeout.ms=120000
     """
-    properties = _given_properties(session.given, assignments)
+    properties = _read_given_properties(session.given, assignments)
     if not properties:
         raise click.UsageError("nothing to keep: give --bootstrap, --command-config, --profile or --set")
     profiles.create(name, properties)
@@ -67,7 +67,7 @@ def create(session: CommandSession, *, name: str, assignments: tuple[str, ...]) 
     say(session.output, f"created  {name}, which is now in use", document)
 
 
-def _given_properties(given: GivenOptions, assignments: tuple[str, ...]) -> dict[str, str]:
+def _read_given_properties(given: GivenOptions, assignments: tuple[str, ...]) -> dict[str, str]:
     properties: dict[str, str] = {}
     if given.profile is not None:
         properties.update(profiles.read(given.profile, named_by="--profile").values)
@@ -116,7 +116,7 @@ def set_properties(session: CommandSession, *, assignments: tuple[str, ...], uns
     changes = _strictly(parse_assignments(assignments, option="KEY=VALUE"), source="profile set")
     if not changes and not unset:
         raise click.UsageError("nothing to change: give KEY=VALUE or --unset")
-    name = session.given.profile or _chosen()
+    name = session.given.profile or _choose_profile()
     if name is None:
         raise click.UsageError("no profile is in use; name one with --profile, or `odradek profile use`")
     properties = profiles.entries(name)
@@ -140,7 +140,7 @@ def list_profiles(session: CommandSession) -> None:
     """
     from odradek.foundation.errors import OdradekError
 
-    chosen = _chosen()
+    chosen = _choose_profile()
     documents: list[dict[str, object]] = []
     for name in profiles.names():
         try:
@@ -230,5 +230,5 @@ def _from_environment() -> str | None:
     return os.environ.get(PROFILE_VARIABLE) or None
 
 
-def _chosen() -> str | None:
+def _choose_profile() -> str | None:
     return _from_environment() or profiles.current()

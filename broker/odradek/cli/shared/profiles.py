@@ -94,7 +94,7 @@ def create(name: str, properties: Mapping[str, str]) -> None:
 
 def write(name: str, properties: Mapping[str, str]) -> None:
     """Write a profile as a whole."""
-    lines = (f"{key}={_escaped(value)}\n" for key, value in properties.items())
+    lines = (f"{key}={_escape_value(value)}\n" for key, value in properties.items())
     _write(path_of(name), "".join(lines))
 
 
@@ -122,7 +122,7 @@ def _write(path: Path, text: str) -> None:
     replace_file(path, text.encode())
 
 
-def _escaped(value: str) -> str:
+def _escape_value(value: str) -> str:
     """A value as a property file holds it: one line, its blanks at the beginning kept."""
     escaped = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
     return "\\" + escaped if escaped.startswith(" ") else escaped

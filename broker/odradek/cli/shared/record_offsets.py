@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import click
 
 from odradek.cli.shared.output import failure_fields
-from odradek.cli.shared.partition_names import named_partitions
+from odradek.cli.shared.partition_names import find_named_partitions
 from odradek.cli.shared.times import parse_moment_ms
 from odradek.client.admin.logs import EARLIEST, LATEST, MAX_TIMESTAMP, LogAdmin
 from odradek.client.admin.topics import TopicAdmin
@@ -58,7 +58,7 @@ def parse_at(text: str) -> int:
 async def find_offsets(client: Client, names: Sequence[str], timestamp_ms: int) -> list[FoundOffset]:
     """The offsets of the named partitions, or of all topics without names. Raises UnknownTopicOrPartition."""
     if names:
-        keys = await named_partitions(client, names)
+        keys = await find_named_partitions(client, names)
     else:
         keys = [
             TopicPartition(topic.name, one.partition)
@@ -72,9 +72,16 @@ async def find_offsets(client: Client, names: Sequence[str], timestamp_ms: int) 
         if isinstance(one, OdradekError):
             rows.append(FoundOffset(*key, None, None, None, one))
             continue
-        rows.append(FoundOffset(*key, _known(one.offset), _known(one.timestamp_ms), _known(one.leader_epoch)))
+        rows.append(
+            FoundOffset(
+                *key,
+                _none_if_negative(one.offset),
+                _none_if_negative(one.timestamp_ms),
+                _none_if_negative(one.leader_epoch),
+            )
+        )
     return rows
 
 
-def _known(number: int) -> int | None:
+def _none_if_negative(number: int) -> int | None:
     return None if number < 0 else number

@@ -98,7 +98,7 @@ async def _watch(
     else:
         view = _Screen(every_seconds) if sys.stdout.isatty() else _Tables()
     has_looked = False
-    async with session.connected(wait_ms_max=wait_ms_max) as client:
+    async with session.open_client(wait_ms_max=wait_ms_max) as client:
         with contextlib.ExitStack() as open_views:
             while True:
                 try:
@@ -111,11 +111,13 @@ async def _watch(
                     if not has_looked:
                         open_views.enter_context(view)
                     has_looked = True
-                    view.show(_captured(present, shown, found))
+                    view.show(_capture_output(present, shown, found))
                 await asyncio.sleep(every_seconds)
 
 
-def _captured(present: Callable[[CommandSession, T], int | None], session: CommandSession, found: T) -> str:
+def _capture_output(
+    present: Callable[[CommandSession, T], int | None], session: CommandSession, found: T
+) -> str:
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         present(session, found)

@@ -34,11 +34,11 @@ async def ensure_topic(client: Client, topic: str, *, may_create: bool) -> None:
             "or leave --no-create out"
         )
 
-    async def made() -> TopicInfo:
+    async def make_topic() -> TopicInfo:
         return (await client.topics((topic,), allow_creation=True)).topic(topic)
 
     try:
-        info = await client.with_retries(made)
+        info = await client.with_retries(make_topic)
     except UnknownTopicOrPartition as failure:
         raise UnknownTopicOrPartition(
             f"there is no topic {topic!r}{nearest}, and the broker creates none by itself "

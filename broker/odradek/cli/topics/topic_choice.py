@@ -67,11 +67,11 @@ def choose_topics(arguments: Sequence[str], *, is_regex: bool = False) -> TopicC
     """The choice of these arguments; with `is_regex` all of them are patterns. Raises ValueError."""
     names = [argument for argument in arguments if not (is_regex or _ONLY_IN_PATTERNS.search(argument))]
     return TopicChoice(
-        tuple(names), tuple(_compiled(argument) for argument in arguments if argument not in names)
+        tuple(names), tuple(_compile_pattern(argument) for argument in arguments if argument not in names)
     )
 
 
-def _compiled(pattern: str) -> Pattern:
+def _compile_pattern(pattern: str) -> Pattern:
     import re2
 
     options = re2.Options()

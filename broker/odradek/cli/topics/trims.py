@@ -11,7 +11,7 @@ from typing import NamedTuple
 import click
 
 from odradek.cli.shared.output import failure_fields
-from odradek.cli.shared.partition_names import named_partitions
+from odradek.cli.shared.partition_names import find_named_partitions
 from odradek.cli.shared.times import parse_moment_ms
 from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
@@ -131,7 +131,7 @@ async def plan_trims(client: Client, names: Sequence[str], target: TrimTarget) -
             f"{topic}:{','.join(map(str, numbers))}"
             for topic, numbers in by_topic(sorted(target.by_partition)).items()
         ]
-    keys = await named_partitions(client, names)
+    keys = await find_named_partitions(client, names)
     await _require_delete_policy(client, sorted({key.topic for key in keys}))
     logs = LogAdmin(client)
     first = await logs.offsets_at(keys, EARLIEST)

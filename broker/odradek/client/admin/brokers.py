@@ -81,7 +81,7 @@ class BrokerAdmin:
 
     async def list(self) -> list[BrokerLoad]:
         """The live brokers, by id."""
-        cordoned = await self._cordoned()
+        cordoned = await self._find_cordoned()
         cluster = await self._client.with_retries(lambda: self._client.refresh(None))
         partitions = [one for topic in cluster.topics.values() for one in topic.partitions]
         disks = await directories(self._client, cluster.brokers, partitions=())
@@ -117,7 +117,7 @@ class BrokerAdmin:
         # Not through the broker itself, which may be down.
         await self._configs.alter_all(ResourceType.BROKER, {str(broker_id): [change]})
 
-    async def _cordoned(self) -> set[int]:
+    async def _find_cordoned(self) -> set[int]:
         cluster = await self._client.with_retries(lambda: self._client.refresh(()))
         found: set[int] = set()
         for broker_id in cluster.brokers:
@@ -128,7 +128,7 @@ class BrokerAdmin:
 
     async def racks(self) -> Racks:
         """The racks of the live brokers that may receive replicas."""
-        cordoned = await self._cordoned()
+        cordoned = await self._find_cordoned()
         brokers = self._client.cluster.brokers
         return {broker.id: broker.rack for broker in brokers.values() if broker.id not in cordoned}
 
@@ -159,7 +159,7 @@ class BrokerAdmin:
     async def drain_progress(self, broker_id: int) -> DrainProgress:
         """The progress of a drain. A broker that is down counts as cordoned."""
         is_live = broker_id in (await self._client.with_retries(lambda: self._client.refresh(()))).brokers
-        cordoned = await self._cordoned() if is_live else {broker_id}
+        cordoned = await self._find_cordoned() if is_live else {broker_id}
         moving = {
             where: one
             for where, one in (await self.reassignments.under_way()).items()

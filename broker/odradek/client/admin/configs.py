@@ -73,7 +73,9 @@ class ConfigAdmin:
         self, resource_type: ResourceType, changes: Mapping[str, Sequence[ConfigChange]]
     ) -> dict[str, OdradekError | None]:
         """Change keys of many resources by one request to any broker. Each name has None or its error."""
-        results = await self._altered(self._client.any_broker, resource_type, changes, validate_only=False)
+        results = await self._alter_configs(
+            self._client.any_broker, resource_type, changes, validate_only=False
+        )
         return {result.resource_name: _failure(resource_type, result) for result in results}
 
     async def alter_all(
@@ -96,7 +98,7 @@ class ConfigAdmin:
         Raises InvalidConfig, UnknownTopicOrPartition, NoSuchBroker, …
         """
         whom = partial(self._of, resource_type, name)
-        results = await self._altered(whom, resource_type, {name: changes}, validate_only=validate_only)
+        results = await self._alter_configs(whom, resource_type, {name: changes}, validate_only=validate_only)
         raise_first(_failure(resource_type, result) for result in results)
         return results[-1].error_message or None if results else None
 
@@ -137,7 +139,7 @@ class ConfigAdmin:
             results += (await self._client.with_retries(asked)).results
         return results
 
-    async def _altered(
+    async def _alter_configs(
         self,
         whom: _Whom,
         resource_type: ResourceType,
@@ -148,7 +150,9 @@ class ConfigAdmin:
         async def attempt() -> AlterConfigsResponse:
             connection = await whom()
             if not connection.offers(ApiKey.INCREMENTAL_ALTER_CONFIGS):
-                return await self._replaced(connection, resource_type, changes, validate_only=validate_only)
+                return await self._replace_configs(
+                    connection, resource_type, changes, validate_only=validate_only
+                )
             response: AlterConfigsResponse = await connection.request(
                 ApiKey.INCREMENTAL_ALTER_CONFIGS,
                 versions=ALTER_VERSIONS,
@@ -169,7 +173,7 @@ class ConfigAdmin:
 
         return (await self._client.with_retries(attempt)).responses
 
-    async def _replaced(
+    async def _replace_configs(
         self,
         connection: BrokerConnection,
         resource_type: ResourceType,
@@ -181,7 +185,7 @@ class ConfigAdmin:
         resources = []
         for name, wanted in changes.items():
             entries = await self.describe(resource_type, name)
-            values = _replaced_values(resource_type, name, entries, wanted)
+            values = _build_replacement(resource_type, name, entries, wanted)
             configs = [{"name": key, "value": value} for key, value in values.items()]
             resources.append({"resource_type": resource_type, "resource_name": name, "configs": configs})
         response: AlterConfigsResponse = await connection.request(
@@ -222,7 +226,7 @@ def _source(number: int) -> ConfigSource:
     return ConfigSource(number) if number in ConfigSource.__members__.values() else ConfigSource.UNKNOWN
 
 
-def _replaced_values(
+def _build_replacement(
     resource_type: ResourceType, name: str, entries: Iterable[ConfigEntry], changes: Sequence[ConfigChange]
 ) -> dict[str, str | None]:
     """All own configs of a resource after the changes. Two programs that replace them at the same time may undo each

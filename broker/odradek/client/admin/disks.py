@@ -71,7 +71,7 @@ def replicas(found: Directories) -> list[ReplicaOnDisk]:
     ]
 
 
-async def refused_commits(
+async def find_refused_commits(
     client: Client, groups: Sequence[GroupDescription]
 ) -> dict[str, LogDirectoryDescription]:
     """The groups whose commits are refused, each with the full log directory of its offsets. Groups whose coordinator

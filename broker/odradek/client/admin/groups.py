@@ -13,7 +13,7 @@ from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
 from odradek.client.errors import UnsupportedByBroker, raise_for
 from odradek.client.group_metadata import GroupMetadata, commit
-from odradek.client.partition_rows import answered, numbers_by_topic, rows_by_topic
+from odradek.client.partition_rows import list_answer_rows, numbers_by_topic, rows_by_topic
 from odradek.foundation.errors import (
     GroupIdNotFound,
     GroupSubscribedToTopic,
@@ -177,7 +177,7 @@ class GroupAdmin:
             )
             group = getattr(response, "groups", (response,))[0]
             raise_for(group.error_code, about=f"group {group_id!r}")
-            rows: dict[TopicPartition, OffsetFetchResponsePartitions] = dict(answered(group.topics))
+            rows: dict[TopicPartition, OffsetFetchResponsePartitions] = dict(list_answer_rows(group.topics))
             for key, row in rows.items():
                 raise_for(row.error_code, about=f"partition {key}")
             return {
@@ -198,7 +198,7 @@ class GroupAdmin:
 
         async def ask(connection: BrokerConnection) -> None:
             response = await commit(connection, GroupMetadata(group_id), offsets)
-            _raise_partition_errors(answered(response.topics), group_id)
+            _raise_partition_errors(list_answer_rows(response.topics), group_id)
 
         await self._on_coordinator(group_id, ask)
 
@@ -211,7 +211,7 @@ class GroupAdmin:
                 ApiKey.OFFSET_DELETE, versions=OFFSET_DELETE_VERSIONS, group_id=group_id, topics=topics
             )
             raise_for(response.error_code, about=f"group {group_id!r}")
-            _raise_partition_errors(answered(response.topics), group_id)
+            _raise_partition_errors(list_answer_rows(response.topics), group_id)
 
         await self._on_coordinator(group_id, ask)
 

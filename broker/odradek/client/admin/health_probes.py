@@ -44,7 +44,7 @@ async def cluster_health(client: Client) -> ClusterHealth:
         partition_states(client, topics),
         moves_under_way(client),
         _active_controller(client),
-        _fenced_brokers(client),
+        _find_fenced_brokers(client),
         asyncio.gather(*(_probe(client, broker) for broker in cluster.brokers.values())),
     )
     has_quorum, active = quorum
@@ -108,7 +108,7 @@ async def _active_controller(client: Client) -> tuple[bool, int | None]:
     return True, leader if leader >= 0 else None
 
 
-async def _fenced_brokers(client: Client) -> dict[int, tuple[str, int, str | None]]:
+async def _find_fenced_brokers(client: Client) -> dict[int, tuple[str, int, str | None]]:
     described = await answer_in_time(LogAdmin(client).describe_cluster(include_fenced=True), otherwise=None)
     return {} if described is None else dict(described.fenced)
 

@@ -17,7 +17,7 @@ from odradek.client.admin.results import (
 from odradek.client.client import Client
 from odradek.client.errors import RETRIABLE, error_for, raise_for
 from odradek.client.metadata import NO_LEADER
-from odradek.client.partition_rows import answered, numbers_by_topic, rows_by_topic
+from odradek.client.partition_rows import list_answer_rows, numbers_by_topic, rows_by_topic
 from odradek.foundation.errors import LeaderNotAvailable, OdradekError
 from odradek.foundation.ids import TopicPartition
 from odradek.wire.protocol.api import ApiKey
@@ -112,8 +112,8 @@ class LogAdmin:
 
         async def attempt() -> dict[TopicPartition, T]:
             by_leader = await self._client.leaders(wanted)
-            answers = await asyncio.gather(*_asked(ask, wanted, by_leader))
-            return {key: _found(found) for answer in answers for key, found in answer.items()}
+            answers = await asyncio.gather(*_ask_leaders(ask, wanted, by_leader))
+            return {key: _result_or_raise(found) for answer in answers for key, found in answer.items()}
 
         return await self._client.with_retries(attempt)
 
@@ -122,8 +122,8 @@ class LogAdmin:
 
         async def attempt(some: Iterable[TopicPartition]) -> Outcomes[T]:
             by_leader, failed = await self._leaders_each(some)
-            outcomes = await asyncio.gather(*_asked(ask, wanted, by_leader), return_exceptions=True)
-            return failed | _merged(by_leader.values(), outcomes)
+            outcomes = await asyncio.gather(*_ask_leaders(ask, wanted, by_leader), return_exceptions=True)
+            return failed | _merge_outcomes(by_leader.values(), outcomes)
 
         if not wanted:
             return {}
@@ -161,7 +161,7 @@ class LogAdmin:
         return {
             key: error_for(row.error_code, about=f"partition {key}")
             or ListedOffset(row.offset, row.timestamp, getattr(row, "leader_epoch", -1))
-            for key, row in answered(response.topics)
+            for key, row in list_answer_rows(response.topics)
         }
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -184,7 +184,7 @@ class LogAdmin:
         )
         return {
             key: error_for(row.error_code, about=f"partition {key}") or row.low_watermark
-            for key, row in answered(response.topics)
+            for key, row in list_answer_rows(response.topics)
         }
 
     async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
@@ -257,19 +257,19 @@ class LogAdmin:
         ]
 
 
-def _asked(
+def _ask_leaders(
     ask: Ask[T], wanted: Mapping[TopicPartition, int], by_leader: Mapping[int, list[TopicPartition]]
 ) -> Iterator[Awaitable[Outcomes[T]]]:
     return (ask(leader, {key: wanted[key] for key in keys}) for leader, keys in by_leader.items())
 
 
-def _found(outcome: T | OdradekError) -> T:
+def _result_or_raise(outcome: T | OdradekError) -> T:
     if isinstance(outcome, OdradekError):
         raise outcome
     return outcome
 
 
-def _merged(
+def _merge_outcomes(
     asked: Iterable[list[TopicPartition]], outcomes: Iterable[Outcomes[T] | BaseException]
 ) -> Outcomes[T]:
     """Merge the answers of several leaders. A request that failed as a whole fails all its partitions."""
@@ -296,7 +296,8 @@ def _log_directory(broker_id: int, result: DescribeLogDirsResult) -> LogDirector
         total_bytes=getattr(result, "total_bytes", -1),
         usable_bytes=getattr(result, "usable_bytes", -1),
         replicas={
-            key: ReplicaSize(row.partition_size, row.offset_lag) for key, row in answered(result.topics)
+            key: ReplicaSize(row.partition_size, row.offset_lag)
+            for key, row in list_answer_rows(result.topics)
         },
         error=None if failure is None else str(failure),
     )

@@ -15,7 +15,7 @@ from odradek.client.admin.plans import Plan
 from odradek.client.admin.results import AlterOperation, ConfigChange, ResourceType
 from odradek.client.client import Client
 from odradek.client.errors import error_for, raise_for
-from odradek.client.partition_rows import answered, numbers_by_topic, rows_by_topic
+from odradek.client.partition_rows import list_answer_rows, numbers_by_topic, rows_by_topic
 from odradek.foundation.errors import NotController, OdradekError
 from odradek.foundation.ids import TopicPartition
 from odradek.wire.protocol.api import ApiKey
@@ -112,7 +112,7 @@ class ReassignmentAdmin:
         )
         return {
             where: error_for(row.error_code, row.error_message, about=f"partition {where}")
-            for where, row in answered(response.responses)
+            for where, row in list_answer_rows(response.responses)
         }
 
     async def cancel(
@@ -133,7 +133,7 @@ class ReassignmentAdmin:
         )
         return {
             where: OngoingPartitionReassignment(row.replicas, row.adding_replicas, row.removing_replicas)
-            for where, row in answered(response.topics)
+            for where, row in list_answer_rows(response.topics)
         }
 
     # --- throttles -----------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from odradek.client.client import Client
 from odradek.client.errors import error_for, raise_for
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.named_tuple import NamedTuple
-from odradek.security.authentication.scram import ITERATIONS_MIN, SALT_BYTES, salted_password_of
+from odradek.security.authentication.scram import ITERATIONS_MIN, SALT_BYTES, salt_password
 from odradek.wire.protocol.api import ApiKey
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class ScramAdmin:
 
 def _upsertion(one: ScramPassword) -> dict[str, object]:
     salt = os.urandom(SALT_BYTES)
-    salted = salted_password_of(one.mechanism, one.password, salt=salt, iterations=one.iterations)
+    salted = salt_password(one.mechanism, one.password, salt=salt, iterations=one.iterations)
     return {
         "name": one.user,
         "mechanism": _MECHANISMS[one.mechanism],

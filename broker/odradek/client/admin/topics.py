@@ -147,7 +147,7 @@ class TopicAdmin:
         connection = await self._client.controller()
         if connection.version_of(ApiKey.CREATE_TOPICS, CREATE_VERSIONS) >= CREATE_VERSION_WITH_DEFAULTS:
             return specs
-        broker_id = await self._client.with_retries(self._known_broker)
+        broker_id = await self._client.with_retries(self._choose_broker)
         entries = await ConfigAdmin(self._client).describe(ResourceType.BROKER, str(broker_id))
         values = {entry.name: entry.value for entry in entries}
         partitions = int(values.get("num.partitions") or 1)
@@ -163,7 +163,7 @@ class TopicAdmin:
             for spec in specs
         ]
 
-    async def _known_broker(self) -> int:
+    async def _choose_broker(self) -> int:
         """The controller's id, else that of another broker. Raises LeaderNotAvailable while none is registered, as just
         after the start of a cluster.
         """

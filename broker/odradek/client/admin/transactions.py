@@ -15,7 +15,7 @@ from odradek.client.admin.logs import LogAdmin
 from odradek.client.admin.results import ProducerOnPartition
 from odradek.client.client import Client
 from odradek.client.errors import raise_for
-from odradek.client.partition_rows import answered
+from odradek.client.partition_rows import list_answer_rows
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.ids import TopicPartition, flat
 from odradek.foundation.transaction_errors import TransactionalIdNotFound
@@ -197,7 +197,7 @@ class TransactionAdmin:
                 ],
             )
             for marker in response.markers:
-                for _, row in answered(marker.topics):
+                for _, row in list_answer_rows(marker.topics):
                     raise_for(row.error_code, about=f"the marker for {partition}")
 
         await self._client.with_retries(attempt)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from odradek import __version__
 from odradek.client.client import Client
-from odradek.client.connection import SOFTWARE_NAME, finalized_features
+from odradek.client.connection import SOFTWARE_NAME, read_finalized_features
 from odradek.client.errors import raise_for
 from odradek.wire.protocol.api import ApiKey
 
@@ -49,7 +49,7 @@ async def _of(client: Client, broker_id: int) -> BrokerVersions:
         client_software_version=__version__,
     )
     raise_for(response.error_code, about=f"broker {broker_id}")
-    features = finalized_features(response)
+    features = read_finalized_features(response)
     return BrokerVersions(
         apis={one.api_key: (one.min_version, one.max_version) for one in response.api_keys},
         supported_features={

@@ -148,7 +148,7 @@ class Audit:
             reporter, self._reporter = self._reporter, None
             await reporter.close(is_flushing=False)
 
-    def written(self, batch: PendingBatch, outcome: BatchOutcome) -> None:
+    def count_written(self, batch: PendingBatch, outcome: BatchOutcome) -> None:
         """Count the records of an acknowledged batch."""
         key = batch.topic_partition
         if key.topic == self.audit_topic or key.topic in self.refused:
@@ -173,11 +173,11 @@ class Audit:
         for window, part, counts in self._ledger.with_pending():
             await self._send(self._producer, self._report(window, part, counts))
 
-    def committed(self) -> None:
+    def commit_counts(self) -> None:
         """The open transaction was committed: nothing that was sent is left to count."""
         self._ledger.commit()
 
-    def aborted(self) -> None:
+    def discard_counts(self) -> None:
         self._ledger.discard()
 
     # --- reports --------------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ class Audit:
             for window, part, counts in due:
                 await self._send(self._reporter, self._report(window, part, counts))
             await self._reporter.flush()
-            self._ledger.published(due)
+            self._ledger.mark_published(due)
             self._sequence += 1
             await self._send(
                 self._reporter,

@@ -26,17 +26,17 @@ def digest(
     headers: Iterable[tuple[str, bytes | None]] = (),
 ) -> int:
     """The digest of one record."""
-    parts = [b"%d:" % timestamp_ms, *_sized(key), *_sized(value)]
+    parts = [b"%d:" % timestamp_ms, *_with_size(key), *_with_size(value)]
     named = list(headers)
     parts.append(b"%d:" % len(named))
     for name, content in named:
-        parts += _sized(name.encode())
-        parts += _sized(content)
+        parts += _with_size(name.encode())
+        parts += _with_size(content)
     hashed = md5(b"".join(parts), usedforsecurity=False).digest()
     return int.from_bytes(hashed[:8], "big") >> (64 - DIGEST_BITS)
 
 
-def _sized(part: bytes | None) -> tuple[bytes, bytes]:
+def _with_size(part: bytes | None) -> tuple[bytes, bytes]:
     return (b"-1:", b"") if part is None else (b"%d:" % len(part), part)
 
 

@@ -148,7 +148,7 @@ class Ledger:
                 found.append((window, entry.part, copy))
         return found
 
-    def published(self, reports: Iterable[tuple[WindowKey, int, Counts]]) -> None:
+    def mark_published(self, reports: Iterable[tuple[WindowKey, int, Counts]]) -> None:
         """These were written; what has changed since stays due."""
         for window, part, counts in reports:
             entry = self._entries.get(window)

@@ -70,7 +70,7 @@ class ConsumerConnector(ConnectorFace[AsyncKafkaStream]):
         on_progress: OnProgress | None = None,
     ) -> list[AsyncKafkaStream]:
         """Streams for all topics that a filter allows; as the blocking one."""
-        own = self._filtered(topic_filter, num_streams)
+        own = self._build_registration(topic_filter, num_streams)
         await self._join(own)
         return self._streams(own, decoder, key_decoder, on_progress)[topic_filter.expression]
 

@@ -83,7 +83,7 @@ class ConsumerConnector(ConnectorFace[KafkaStream]):
         on_progress: OnProgress | None = None,
     ) -> list[KafkaStream]:
         """Streams for all topics that a filter allows, also for those that are made later. Raises as above."""
-        own = self._filtered(topic_filter, num_streams)
+        own = self._build_registration(topic_filter, num_streams)
         self._engine.call(lambda: self._join(own))
         return self._streams(own, decoder, key_decoder, on_progress)[topic_filter.expression]
 

@@ -30,7 +30,7 @@ async def bootstrap_of(properties: Properties) -> str:
         return without_ids(properties["metadata.broker.list"])
     store = await open_session(properties)
     try:
-        return ",".join(await registered_brokers(store))
+        return ",".join(await find_registered_brokers(store))
     finally:
         await store.close()
 
@@ -44,7 +44,7 @@ async def open_session(properties: Properties) -> Store:
     )
 
 
-async def registered_brokers(store: Store) -> list[str]:
+async def find_registered_brokers(store: Store) -> list[str]:
     """The plaintext addresses of the brokers that are up. Raises NoBrokersForPartitionException for none."""
     names = await children_or_none(store, BROKER_IDS)
     nodes = await store.get_many([f"{BROKER_IDS}/{name}" for name in names])

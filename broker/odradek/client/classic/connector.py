@@ -25,7 +25,7 @@ from random import Random
 from typing import Final
 
 from odradek.client.classic import consumer_paths as paths
-from odradek.client.classic.brokers import open_session, registered_brokers
+from odradek.client.classic.brokers import find_registered_brokers, open_session
 from odradek.client.classic.errors import (
     InvalidConfigException,
     MessageStreamsExistException,
@@ -33,7 +33,7 @@ from odradek.client.classic.errors import (
 )
 from odradek.client.classic.group_nodes import GroupNodes
 from odradek.client.classic.group_offsets import GroupOffsets, StartOffsets
-from odradek.client.classic.known_registrations import shared_registrations, unique_name
+from odradek.client.classic.known_registrations import share_registrations, unique_name
 from odradek.client.classic.lease import Lease, lease_clock
 from odradek.client.classic.properties import Properties
 from odradek.client.classic.registrations import STATIC, Registration
@@ -114,7 +114,7 @@ class Connector:
         known = (
             None
             if self._given_store is not None
-            else shared_registrations(connect, self.group, is_excluding_internal=is_excluding_internal)
+            else share_registrations(connect, self.group, is_excluding_internal=is_excluding_internal)
         )
         self._nodes = GroupNodes(
             self._store, self.group, self.id, is_excluding_internal=is_excluding_internal, known=known
@@ -123,7 +123,7 @@ class Connector:
 
     async def _connect(self) -> None:
         self._client = Client(
-            ",".join(await registered_brokers(self._store)),
+            ",".join(await find_registered_brokers(self._store)),
             client_id=self._properties["client.id"],
             request_timeout_ms=self._properties["request.timeout.ms"],
             network=self._network,
@@ -353,7 +353,7 @@ class Connector:
         if self.id not in members or self._closed:
             return self._closed
         names = self._own.subscription if self._own.pattern == STATIC else await self._nodes.topics()
-        topics = await self._nodes.partitions(subscribed(self._own, names))
+        topics = await self._nodes.partitions(select_subscribed(self._own, names))
         for topic in topics:
             self._watch(paths.topic(topic))
         wanted = own_shares(self.id, members, topics)
@@ -486,7 +486,7 @@ def own_shares(
     kinds = {member.kind: member for member in members.values()}
     lists: dict[tuple[int, ...], list[str]] = {}
     mine: dict[TopicPartition, int] = {}
-    for topic in subscribed(own, topics):
+    for topic in select_subscribed(own, topics):
         counts = tuple(member.stream_count(topic) for member in kinds.values())
         if counts not in lists:
             lists[counts] = sorted(threads_of(topic, members))
@@ -497,6 +497,6 @@ def own_shares(
     return mine
 
 
-def subscribed(member: Registration, topics: Iterable[str]) -> list[str]:
+def select_subscribed(member: Registration, topics: Iterable[str]) -> list[str]:
     """The topics among `topics` that a member reads."""
     return sorted(topic for topic in topics if member.stream_count(topic))

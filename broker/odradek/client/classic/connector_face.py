@@ -32,7 +32,7 @@ class ConnectorFace(Generic[StreamT]):
         """The partitions that this consumer owns now."""
         return self._connector.owned
 
-    def _filtered(self, topic_filter: TopicFilter, num_streams: int) -> Registration:
+    def _build_registration(self, topic_filter: TopicFilter, num_streams: int) -> Registration:
         return Registration(
             topic_filter.pattern,
             {topic_filter.expression: num_streams},

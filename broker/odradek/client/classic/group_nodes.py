@@ -55,7 +55,7 @@ class GroupNodes:
         """Create the id node in the present session. Raises ConsumerRebalanceFailedException if the id is taken."""
         await self._make(paths.ids(self._group))
         try:
-            await self._store.create(self._id_path, own.packed(timestamp_ms=timestamp_ms), ephemeral=True)
+            await self._store.create(self._id_path, own.pack_node(timestamp_ms=timestamp_ms), ephemeral=True)
         except NodeExists:
             if not await self.is_registered():
                 raise ConsumerRebalanceFailedException(
@@ -85,14 +85,14 @@ class GroupNodes:
             nodes = await self._store.get_many([paths.consumer_id(self._group, name) for name in new])
             for name, node in zip(new, nodes, strict=True):
                 if node is not None:
-                    read[name] = self._parsed(name, node.data)
+                    read[name] = self._parse_node(name, node.data)
                     self._known.add(name, read[name])
         found = {name: read[name] if name in read else self._known.get(name) for name in names}
         self._known.keep(names)
         self._warned.intersection_update(names)
         return {name: member for name, member in found.items() if member is not None}
 
-    def _parsed(self, name: str, data: bytes) -> Registration | None:
+    def _parse_node(self, name: str, data: bytes) -> Registration | None:
         try:
             return parse_registration(data, is_excluding_internal=self._is_excluding_internal)
         except InvalidConfigException as failure:

@@ -77,6 +77,6 @@ class KnownRegistrations:
 _SHARED: WeakValueDictionary[tuple[str, str, bool], KnownRegistrations] = WeakValueDictionary()
 
 
-def shared_registrations(connect: str, group: str, *, is_excluding_internal: bool) -> KnownRegistrations:
+def share_registrations(connect: str, group: str, *, is_excluding_internal: bool) -> KnownRegistrations:
     """Those that all consumers of a group in this process share, as long as there is one."""
     return _SHARED.setdefault((connect, group, is_excluding_internal), KnownRegistrations())

@@ -70,7 +70,7 @@ class MessageSender:
         self._turn = asyncio.Lock()
         self._failed: dict[TopicPartition, OdradekError] = {}
 
-    async def _connected(self) -> Client:
+    async def _connect(self) -> Client:
         if self._client is None:
             properties = self._properties
             client = Client(
@@ -101,7 +101,7 @@ class MessageSender:
         async with self._turn:
             failures: list[tuple[KeyedMessage, Exception]] = []
             encoded = self._encode(events, failures)
-            groups = await self._grouped(encoded, failures)
+            groups = await self._group_messages(encoded, failures)
             self._failed.clear()
             refused = await self._write(groups)
             for key, rows in groups.items():
@@ -134,7 +134,7 @@ class MessageSender:
                 encoded.append(_Encoded(event, key, value))
         return encoded
 
-    async def _grouped(
+    async def _group_messages(
         self, encoded: Sequence[_Encoded], failures: list[tuple[KeyedMessage, Exception]]
     ) -> dict[TopicPartition, list[_Encoded]]:
         """The messages by their partitions, in order."""
@@ -149,7 +149,7 @@ class MessageSender:
             try:
                 if isinstance(count, Exception):
                     raise count
-                number = self._chosen(row, count, random_partitions)
+                number = self._choose_partition(row, count, random_partitions)
             except Exception as failure:
                 failures.append((row.event, failure))
             else:
@@ -158,18 +158,18 @@ class MessageSender:
 
     async def _partition_count(self, topic: str) -> int | Exception:
         try:
-            client = await self._connected()
+            client = await self._connect()
 
-            async def known() -> int:
+            async def count_partitions() -> int:
                 # A topic that is just made has no leaders for a moment.
                 return len((await client.topics([topic], allow_creation=True)).topic(topic).partitions)
 
-            count = await client.with_retries(known)
+            count = await client.with_retries(count_partitions)
         except OdradekError as failure:
             return failure
         return count or NoBrokersForPartitionException(f"topic {topic!r} has no partitions")
 
-    def _chosen(self, row: _Encoded, count: int, random_partitions: dict[str, int]) -> int:
+    def _choose_partition(self, row: _Encoded, count: int, random_partitions: dict[str, int]) -> int:
         event = row.event
         key = event.key if event.part_key is None else event.part_key
         if key is None:
@@ -217,7 +217,7 @@ class MessageSender:
         if producer is None:
             acks = self._properties["request.required.acks"]
             producer = Producer(
-                await self._connected(),
+                await self._connect(),
                 acks=acks,
                 is_idempotent=acks == -1,
                 compression=compression,

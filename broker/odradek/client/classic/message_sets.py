@@ -43,7 +43,7 @@ class MessageSet:
         self.partition = partition
         self.offset = offset
         self.high_watermark = answer.high_watermark
-        self.error: Exception | None = _named(answer.failure, partition)
+        self.error: Exception | None = _convert_failure(answer.failure, partition)
         self._fetch_size = fetch_size
         self._answer = answer
 
@@ -102,7 +102,7 @@ class MessageSet:
         return position
 
 
-def _named(failure: OdradekError | None, partition: TopicPartition) -> Exception | None:
+def _convert_failure(failure: OdradekError | None, partition: TopicPartition) -> Exception | None:
     if isinstance(failure, OffsetOutOfRange):
         return OutOfRangeException(f"{failure}; get_offsets_before has the offsets that it holds", partition)
     return failure

@@ -161,7 +161,9 @@ class ProducerQueue:
     def _send(self, taken: Sequence[KeyedMessage], *, count: int) -> None:
         events: Sequence[KeyedMessage] = taken
         try:
-            events = self._callbacks.before_sending_data(self._dequeued(taken) if count else taken)
+            events = self._callbacks.before_sending_data(
+                self._run_dequeue_callbacks(taken) if count else taken
+            )
             if events:
                 self._handler.handle(events)
         except FailedToSendMessageException as failure:
@@ -173,7 +175,7 @@ class ProducerQueue:
                 self._queue.finish(count)
                 self._has_sent.notify_all()
 
-    def _dequeued(self, taken: Sequence[KeyedMessage]) -> list[KeyedMessage]:
+    def _run_dequeue_callbacks(self, taken: Sequence[KeyedMessage]) -> list[KeyedMessage]:
         dequeued = self._callbacks.after_dequeuing_existing_data
         events = [one for event in taken for one in dequeued(event)]
         if len(taken) < self._queue.batch_size:

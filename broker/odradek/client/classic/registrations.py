@@ -59,7 +59,7 @@ class Registration:
         is_match = self._expression.fullmatch(topic) is not None
         return next(iter(self.subscription.values())) if is_match == (self.pattern == WHITE_LIST) else 0
 
-    def packed(self, *, timestamp_ms: int) -> bytes:
+    def pack_node(self, *, timestamp_ms: int) -> bytes:
         """The bytes of the id node."""
         node = {
             "version": 1,

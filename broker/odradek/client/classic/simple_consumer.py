@@ -160,16 +160,16 @@ class SimpleConsumer:
         key = TopicPartition(topic, partition)
         if connection.offers_version(ApiKey.LIST_OFFSETS, OFFSET_LISTS_VERSION):
             return await _ask_offset_list(connection, key, time, max_num_offsets)
-        first = await self._listed(connection, key, time)
+        first = await self._list_offset(connection, key, time)
         if first < 0:
-            first = await self._listed(connection, key, LATEST_TIME)
+            first = await self._list_offset(connection, key, LATEST_TIME)
         offsets = [first]
         if max_num_offsets > 1 and time != EARLIEST_TIME:
-            start = await self._listed(connection, key, EARLIEST_TIME)
+            start = await self._list_offset(connection, key, EARLIEST_TIME)
             offsets += [start] * (start != first)
         return offsets
 
-    async def _listed(self, connection: BrokerConnection, key: TopicPartition, time: int) -> int:
+    async def _list_offset(self, connection: BrokerConnection, key: TopicPartition, time: int) -> int:
         response: Any = await connection.request(
             ApiKey.LIST_OFFSETS,
             versions=LIST_OFFSETS_VERSIONS,
@@ -212,7 +212,7 @@ async def _ask_offset_list(
     )
     frame = await connection.request_bytes(ApiKey.LIST_OFFSETS, OFFSET_LISTS_VERSION, body)
     try:
-        code, offsets = _parsed(frame)
+        code, offsets = _parse_offsets(frame)
     except error as failure:
         raise ConnectionFailed(
             f"{connection.address} sent {len(frame)} bytes that are no list of offsets"
@@ -221,7 +221,7 @@ async def _ask_offset_list(
     return offsets
 
 
-def _parsed(body: memoryview) -> tuple[int, list[int]]:
+def _parse_offsets(body: memoryview) -> tuple[int, list[int]]:
     """The error code and the offsets of an answer for one partition."""
     (name_bytes,) = _INT16.unpack_from(body, _INT32.size)
     position = _INT32.size + _INT16.size + name_bytes

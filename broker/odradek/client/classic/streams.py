@@ -302,7 +302,7 @@ class _Stream:
             ),
         )
 
-    def _timed_out(self) -> ConsumerTimeoutException:
+    def _build_timeout(self) -> ConsumerTimeoutException:
         return ConsumerTimeoutException(
             f"no message arrived within {self._timeout_seconds:g} s (consumer.timeout.ms); the stream can continue"
         )
@@ -323,11 +323,11 @@ class KafkaStream(_Stream):
     def __next__(self) -> MessageAndMetadata:
         try:
             row = self._ready()
-            return self._message(self._waited() if row is None else row)
+            return self._message(self._wait_for_record() if row is None else row)
         except _EndedError:
             raise StopIteration from None
 
-    def _waited(self) -> Record:
+    def _wait_for_record(self) -> Record:
         deadline = None if self._timeout_seconds is None else time.monotonic() + self._timeout_seconds
         changed = self._buffer.changed
         while True:
@@ -342,7 +342,7 @@ class KafkaStream(_Stream):
             if row is not None:
                 return row
             if left <= 0:
-                raise self._timed_out()
+                raise self._build_timeout()
 
 
 class AsyncKafkaStream(_Stream):
@@ -360,11 +360,11 @@ class AsyncKafkaStream(_Stream):
             await asyncio.sleep(0)
         try:
             row = self._ready()
-            return self._message(await self._waited() if row is None else row)
+            return self._message(await self._wait_for_record() if row is None else row)
         except _EndedError:
             raise StopAsyncIteration from None
 
-    async def _waited(self) -> Record:
+    async def _wait_for_record(self) -> Record:
         changed = asyncio.Event()
         self._buffer.on_change = changed.set
         deadline = None if self._timeout_seconds is None else time.monotonic() + self._timeout_seconds
@@ -374,12 +374,12 @@ class AsyncKafkaStream(_Stream):
                 return row
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
-                raise self._timed_out()
+                raise self._build_timeout()
             try:
                 async with asyncio.timeout(left):
                     await changed.wait()
             except TimeoutError:
-                raise self._timed_out() from None
+                raise self._build_timeout() from None
             changed.clear()
 
 

@@ -132,12 +132,12 @@ class PartitionConsumer:
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Continue from `offset` in one partition. Raises InvalidRequest if it is not assigned."""
-        self._assigned(partition).seek(offset)
+        self._get_assigned(partition).seek(offset)
         self._changed.set()
 
     def position(self, partition: TopicPartition) -> int:
         """The offset of the next record to return. Raises InvalidRequest if the partition is not assigned."""
-        return self._assigned(partition).position
+        return self._get_assigned(partition).position
 
     def epoch(self, partition: TopicPartition) -> int:
         """The leader epoch of the record before the position; -1 if unknown."""
@@ -145,9 +145,9 @@ class PartitionConsumer:
 
     def high_watermark(self, partition: TopicPartition) -> int:
         """The end of the readable records at the last fetch; -1 before the first one. Raises as `position`."""
-        return self._assigned(partition).high_watermark
+        return self._get_assigned(partition).high_watermark
 
-    def _assigned(self, partition: TopicPartition) -> PartitionPosition:
+    def _get_assigned(self, partition: TopicPartition) -> PartitionPosition:
         found = self._positions.get(partition)
         if found is None:
             raise InvalidRequest(f"partition {partition} is not assigned to this consumer")
@@ -375,7 +375,7 @@ class PartitionConsumer:
         topics = sorted({position.topic_partition.topic for position in positions})
         cluster = await self._client.with_retries(lambda: self._client.refresh(topics))
         now = asyncio.get_running_loop().time()
-        deleted = self._missing_topics.deleted(topics, cluster, now=now)
+        deleted = self._missing_topics.find_deleted(topics, cluster, now=now)
         if deleted is not None and not self._is_waiting_for_topics:
             self._failure = UnknownTopicOrPartition(
                 f"there is no topic {deleted!r} any more: it was deleted while it was read"
@@ -385,7 +385,7 @@ class PartitionConsumer:
                 position.fetch_at = now + CLIENT_RETRY_PAUSE_MS_MAX / 1000
 
     async def _take_answer(self, position: PartitionPosition, answer: CompletedFetch) -> None:
-        self._outage.answered(position.topic_partition, now=asyncio.get_running_loop().time())
+        self._outage.note_answer(position.topic_partition, now=asyncio.get_running_loop().time())
         if isinstance(answer.failure, OffsetOutOfRange):
             await self._reset(position, answer.failure)
             return
@@ -420,7 +420,7 @@ class PartitionConsumer:
         self._client.invalidate()
         now = asyncio.get_running_loop().time()
         if isinstance(failure, (ConnectionFailed, ClientTimeout)):
-            self._outage.failed((position.topic_partition for position in positions), failure, now=now)
+            self._outage.note_failure((position.topic_partition for position in positions), failure, now=now)
         for position in positions:
             position.failures += 1
             pause_ms = CLIENT_RETRY_PAUSE_MS_MIN * 2 ** min(position.failures, _DOUBLINGS_MAX)

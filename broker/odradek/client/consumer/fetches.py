@@ -102,11 +102,11 @@ async def fetch_on(
     for topic in response.responses:
         name = topic.topic if hasattr(topic, "topic") else names[topic.topic_id]
         for partition in topic.partitions:
-            found[TopicPartition(name, partition.partition_index)] = _fetched(name, partition)
+            found[TopicPartition(name, partition.partition_index)] = _complete_fetch(name, partition)
     return found
 
 
-def _fetched(topic: str, partition: FetchPartitionData) -> CompletedFetch:
+def _complete_fetch(topic: str, partition: FetchPartitionData) -> CompletedFetch:
     about = f"partition {topic}-{partition.partition_index}"
     return CompletedFetch(
         failure=error_for(partition.error_code, about=about),

@@ -212,7 +212,7 @@ class GroupConsumer:
             await self._membership.commit(offsets)
         except REJOIN as failure:
             logger.info("group %s: offsets not committed, the group changes: %s", self._group_id, failure)
-            self._lost(failure)
+            self._note_lost_place(failure)
             return
         self._committed.update((key, committed.offset) for key, committed in offsets.items())
 
@@ -252,7 +252,7 @@ class GroupConsumer:
                     return
             except REJOIN as failure:
                 logger.info("group %s changes again: %s", self._group_id, failure)
-                self._lost(failure)
+                self._note_lost_place(failure)
             except BaseException:
                 # The next `poll` tries again after any error.
                 self._must_join = True
@@ -303,7 +303,7 @@ class GroupConsumer:
         self._committed = {key: found.offset for key, found in committed.items()}
         return {**committed, **listed}
 
-    def _lost(self, failure: OdradekError) -> None:
+    def _note_lost_place(self, failure: OdradekError) -> None:
         self._must_join = True
         if not isinstance(failure, RebalanceInProgress):
             self._membership.forget(is_member=isinstance(failure, IllegalGeneration))
@@ -320,7 +320,7 @@ class GroupConsumer:
                     self._must_join = True
                     self._consumer.wake()
             except REJOIN as failure:
-                self._lost(failure)
+                self._note_lost_place(failure)
             except RETRIABLE_OR_LATE as failure:
                 logger.debug("group %s: a heartbeat failed: %s", self._group_id, failure)
             except (FencedInstanceId, OdradekError) as failure:

@@ -14,7 +14,7 @@ from odradek.client.consumer.assignors import RANGE
 from odradek.client.consumer.outage import COORDINATOR, Outage
 from odradek.client.errors import ClientTimeout, ConnectionFailed, raise_for
 from odradek.client.group_metadata import GroupMetadata, commit
-from odradek.client.partition_rows import answered
+from odradek.client.partition_rows import list_answer_rows
 from odradek.foundation.errors import MemberIdRequired
 from odradek.foundation.ids import TopicPartition, by_topic, flat
 from odradek.wire.protocol.api import ApiKey
@@ -196,7 +196,7 @@ class Membership:
         member = self.metadata()
 
         async def ask(connection: BrokerConnection) -> None:
-            for _, row in answered((await commit(connection, member, offsets)).topics):
+            for _, row in list_answer_rows((await commit(connection, member, offsets)).topics):
                 self._check(row.error_code)
 
         await self._on_coordinator(ask)
@@ -236,9 +236,9 @@ class Membership:
             try:
                 result = await ask(await self._client.coordinator(self._group_id, lane=self._lane))
             except (ConnectionFailed, ClientTimeout) as failure:
-                self._outage.failed([COORDINATOR], failure, now=asyncio.get_running_loop().time())
+                self._outage.note_failure([COORDINATOR], failure, now=asyncio.get_running_loop().time())
                 raise
-            self._outage.answered(COORDINATOR, now=asyncio.get_running_loop().time())
+            self._outage.note_answer(COORDINATOR, now=asyncio.get_running_loop().time())
             return result
 
         return await self._client.with_retries(attempt, group_id=self._group_id)

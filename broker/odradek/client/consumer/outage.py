@@ -34,7 +34,9 @@ class Outage:
         self._news_at = 0.0
         self._news_seconds = 0.0
 
-    def failed(self, asked: Iterable[TopicPartition | str], failure: OdradekError, *, now: float) -> None:
+    def note_failure(
+        self, asked: Iterable[TopicPartition | str], failure: OdradekError, *, now: float
+    ) -> None:
         """Note a failed request to the leaders of these partitions, or to the coordinator, at this time in seconds."""
         if not self._away:
             self._since = now
@@ -47,7 +49,7 @@ class Outage:
             logger.warning("still trying after %.0f s: %s", now - self._since, failure)
         self._away.update(asked)
 
-    def answered(self, asked: TopicPartition | str, *, now: float) -> None:
+    def note_answer(self, asked: TopicPartition | str, *, now: float) -> None:
         """Note that the leader of this partition, or the coordinator, answered."""
         if asked in self._away:
             self._away.remove(asked)
@@ -73,7 +75,7 @@ class MissingTopics:
     def __init__(self) -> None:
         self._since: dict[str, float] = {}  # by topic, in the loop's time
 
-    def deleted(self, topics: Iterable[str], cluster: ClusterInfo, *, now: float) -> str | None:
+    def find_deleted(self, topics: Iterable[str], cluster: ClusterInfo, *, now: float) -> str | None:
         """The first of `topics` that has been missing for `CLIENT_TOPIC_GONE_SECONDS`, if any. `cluster` is the newest
         metadata of them, and `now` the loop's time in seconds.
         """

@@ -117,7 +117,7 @@ class Producer(TransactionCalls):
         if audit is not None:
             if acks == 0:
                 raise InvalidRequest("an audit counts acknowledged records, and acks 0 has none")
-            self._sender.on_written = audit.written
+            self._sender.on_written = audit.count_written
             audit.attach(client, self, Producer(client, delivery_timeout_ms=delivery_timeout_ms))
         self._sticky = StickyPartitioner(client.random)
         self._slice_bytes_max = min(PRODUCER_SLICE_BYTES_MAX, buffer_bytes_max // 4)
@@ -216,7 +216,7 @@ class Producer(TransactionCalls):
         try:
             return await self._send_bytes(topic, value, key, headers, partition, timestamp_ms)  # type: ignore[arg-type]
         except OdradekError as failure:
-            self._refused(failure)
+            self._note_refusal(failure)
             raise
 
     async def _send_bytes(
@@ -242,7 +242,7 @@ class Producer(TransactionCalls):
         )
         self._taken += 1
         is_new = len(queue.batches) > before
-        self._sender.added(added_bytes, is_new=is_new)
+        self._sender.note_added(added_bytes, is_new=is_new)
         if is_new and before and key is None and partition is None:
             self._sticky.batch_full(topic, target.partition, self._available(topic))
         return delivery
@@ -299,7 +299,7 @@ class Producer(TransactionCalls):
                 await self._ready(topic, size_bytes, partition)
                 self._put(topic, given, start, end, partition)
             except OdradekError as failure:
-                self._refused(failure)
+                self._note_refusal(failure)
                 raise
             start = end
 
@@ -333,7 +333,7 @@ class Producer(TransactionCalls):
             before = len(queue.batches)
             count, added_bytes = queue.extend(timestamp_ms, given, start, serials, now=now)
             is_full = queue.batches[-1].is_full
-            self._sender.added(added_bytes, is_new=len(queue.batches) > before, is_full=is_full)
+            self._sender.note_added(added_bytes, is_new=len(queue.batches) > before, is_full=is_full)
             if is_full and target is None:
                 self._sticky.batch_full(topic, chosen.partition, self._available(topic))
             start += count
@@ -384,7 +384,7 @@ class Producer(TransactionCalls):
         """Check the size, and wait for the topic's partitions and for space in the buffer."""
         self._check_size(size_bytes)
         if topic not in self._client.cluster.topics:
-            await self._client.with_retries(lambda: self._known(topic))
+            await self._client.with_retries(lambda: self._ensure_topic(topic))
         if partition is not None and whole_number(partition, "partition") >= self._partition_count(topic):
             # It may have been added since the metadata was read.
             await self._client.with_retries(lambda: self._client.refresh((topic,)))
@@ -393,12 +393,12 @@ class Producer(TransactionCalls):
         if self._sender.transactions is not None:
             self._sender.transactions.require(Phase.OPEN)  # it may have ended by now
 
-    def _refused(self, failure: OdradekError) -> None:
+    def _note_refusal(self, failure: OdradekError) -> None:
         """A record was not added: a commit would lack it, so its transaction fails, as in Kafka's producer."""
         if self._sender.transactions is not None and not isinstance(failure, NoTransaction):
-            self._sender.transactions.lost(failure, was_sent=False)
+            self._sender.transactions.note_lost_batch(failure, was_sent=False)
 
-    async def _known(self, topic: str) -> None:
+    async def _ensure_topic(self, topic: str) -> None:
         # A partition without a leader is enough: its records wait for a leader within their delivery timeout.
         (await self._client.topics((topic,), allow_creation=True)).topic(topic)
 

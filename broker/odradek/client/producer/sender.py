@@ -150,7 +150,7 @@ class Sender:
             )
         return found
 
-    def added(self, size_bytes: int, *, is_new: bool = False, is_full: bool = False) -> None:
+    def note_added(self, size_bytes: int, *, is_new: bool = False, is_full: bool = False) -> None:
         """Count added bytes; wake the sender for a new or full batch."""
         self._buffered_bytes += size_bytes
         if is_new:
@@ -389,7 +389,7 @@ class Sender:
         if self.failure is None:
             self.failure = failure
         if self.transactions is not None:
-            self.transactions.lost(failure, was_sent=batch.identity != NO_IDENTITY)
+            self.transactions.note_lost_batch(failure, was_sent=batch.identity != NO_IDENTITY)
         serial = batch.serials[0]
         self.first_lost_serial = (
             serial if self.first_lost_serial is None else min(serial, self.first_lost_serial)

@@ -91,7 +91,7 @@ class TransactionCalls(ABC):
         await transactions.commit()
         self._sender.failure = None
         if self._audit is not None:
-            self._audit.committed()
+            self._audit.commit_counts()
 
     async def prepare_transaction(self) -> PreparedTransaction:
         """Wait until all records are written, and leave the transaction to another process, for `end_prepared`.
@@ -118,7 +118,7 @@ class TransactionCalls(ABC):
         await transactions.abort()
         self._sender.failure = None
         if self._audit is not None:
-            self._audit.aborted()
+            self._audit.discard_counts()
 
     @property
     def identity(self) -> ProducerIdAndEpoch:

@@ -14,7 +14,7 @@ from odradek.client.admin.results import CommittedOffset
 from odradek.client.client import Client
 from odradek.client.errors import RETRIABLE_OR_LATE, raise_for
 from odradek.client.group_metadata import GroupMetadata
-from odradek.client.partition_rows import answered, committed_rows, numbers_by_topic
+from odradek.client.partition_rows import build_commit_rows, list_answer_rows, numbers_by_topic
 from odradek.client.producer.batches import NO_IDENTITY, ProducerIdAndEpoch
 from odradek.foundation.ids import NO_PRODUCER_ID, TopicPartition
 from odradek.foundation.transaction_errors import InvalidProducerEpoch, OperationNotAttempted, ProducerFenced
@@ -97,7 +97,7 @@ class TransactionRequests:
         is_implicit: bool,
     ) -> None:
         """Hand offsets to the group's coordinator; they count from the transaction's commit on."""
-        topics = committed_rows(
+        topics = build_commit_rows(
             {
                 key: given if isinstance(given, CommittedOffset) else CommittedOffset(given)
                 for key, given in offsets.items()
@@ -117,7 +117,7 @@ class TransactionRequests:
                 group_instance_id=group.instance_id,
                 topics=topics,
             )
-            for _, row in answered(response.topics):
+            for _, row in list_answer_rows(response.topics):
                 raise_for(row.error_code, about=f"{self._about}, group {group.group_id!r}")
 
         await self._with_retries(ask, group_id=group.group_id)

@@ -163,7 +163,7 @@ class Transactions:
         finally:
             self._is_adding = False
 
-    def lost(self, failure: OdradekError, *, was_sent: bool) -> None:
+    def note_lost_batch(self, failure: OdradekError, *, was_sent: bool) -> None:
         """A batch could not be written. After one that was sent its sequence numbers are of no use any more."""
         self._must_initialize |= was_sent and not self.is_implicit
         if not isinstance(failure, TransactionAborted):

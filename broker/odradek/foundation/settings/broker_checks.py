@@ -35,7 +35,7 @@ def _listeners(settings: SettingValues) -> Iterator[str]:
     names = [endpoint.listener_name for endpoint in endpoints]
     if not endpoints:
         yield "listeners is empty; give at least one address, as PLAINTEXT://127.0.0.1:9092"
-    yield from _repeated_listeners(settings, endpoints)
+    yield from _find_repeated_listeners(settings, endpoints)
     for endpoint in advertised:
         if endpoint.listener_name not in names:
             yield (
@@ -63,7 +63,7 @@ def _listeners(settings: SettingValues) -> Iterator[str]:
         yield f"inter.broker.listener.name={wanted} is not one of listeners={settings.listeners}"
 
 
-def _repeated_listeners(settings: SettingValues, endpoints: tuple[Endpoint, ...]) -> Iterator[str]:
+def _find_repeated_listeners(settings: SettingValues, endpoints: tuple[Endpoint, ...]) -> Iterator[str]:
     names = [endpoint.listener_name for endpoint in endpoints]
     for name in {name for name in names if names.count(name) > 1}:
         # An IPv4 and an IPv6 address may share one name and port, as in Kafka; anything else may not.

@@ -150,10 +150,10 @@ class Settings(SettingValues):
         return hash(frozenset(self.given.items()))
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{key}={self.shown(key)}" for key in self.given)
+        shown = ", ".join(f"{key}={self.show_value(key)}" for key in self.given)
         return f"Settings({shown})"
 
-    def shown(self, key: str) -> str:
+    def show_value(self, key: str) -> str:
         """The text given for `key`, for a log line: a secret, or a key of unknown nature, is hidden."""
         setting = find_setting(key)
         return "[hidden]" if setting is None or setting.is_sensitive else self.given[key]

@@ -46,7 +46,7 @@ class ConfigChanges:
                 if turn.is_over(1 + len(wanted)):
                     await turn.next()
                 try:
-                    valid = self._planned(resource, wanted)
+                    valid = self._plan_settings(resource, wanted)
                 except RequestError as error:
                     outcomes.append(without_trace(error))
                     continue
@@ -63,16 +63,16 @@ class ConfigChanges:
             await self._writer.write_in_parts(groups)
         return outcomes
 
-    def _planned(self, resource: Resource, wanted: WantedSettings) -> Mapping[str, str]:
+    def _plan_settings(self, resource: Resource, wanted: WantedSettings) -> Mapping[str, str]:
         """The settings that the resource will have. Raises the RequestError of a change that may not be."""
         image = self._images.current
         name = config_plans.config_name(resource)
         before = image.config(resource.kind, name)
         if isinstance(wanted, Mapping):
-            texts = config_plans.given_texts(wanted)
+            texts = config_plans.require_texts(wanted)
         else:
             texts = config_plans.incremental_texts(resource, wanted, before=before)
         config_plans.check_resource(resource, image=image, own_name=self._settings.broker_name)
-        return config_plans.validated(
+        return config_plans.validate_texts(
             resource, texts, before=before, settings=self._settings.current, static=self._settings.static
         )

@@ -103,13 +103,13 @@ def incremental_texts(
             raise InvalidConfig(
                 f"Can't {change.operation.name} to key {change.key} because its type is not LIST."
             )
-        texts[change.key] = _edited_list(
+        texts[change.key] = _edit_list(
             texts.get(change.key, setting.default_text), change.value, change.operation
         )
     return texts
 
 
-def given_texts(texts: Mapping[str, str | None]) -> dict[str, str]:
+def require_texts(texts: Mapping[str, str | None]) -> dict[str, str]:
     """The texts of a change that replaces all. Raises InvalidRequest for a value that is missing."""
     missing = [key for key, text in texts.items() if text is None]
     if missing:
@@ -117,7 +117,7 @@ def given_texts(texts: Mapping[str, str | None]) -> dict[str, str]:
     return {key: text for key, text in texts.items() if text is not None}
 
 
-def _edited_list(text: str | None, words: str, operation: ConfigOperation) -> str:
+def _edit_list(text: str | None, words: str, operation: ConfigOperation) -> str:
     parts = [part for part in (text or "").split(",") if part]
     named = words.split(",")
     if operation is ConfigOperation.SUBTRACT:
@@ -127,7 +127,7 @@ def _edited_list(text: str | None, words: str, operation: ConfigOperation) -> st
     return ",".join([*parts, *(part for part in dict.fromkeys(named) if part not in there)])
 
 
-def validated(
+def validate_texts(
     resource: Resource,
     texts: Mapping[str, str],
     *,
@@ -144,10 +144,10 @@ def validated(
         return validate_topic_config(texts, settings=settings)
     if resource.kind is ResourceKind.GROUP:
         return validate_group_config(texts, settings=settings)
-    return _validated_broker(resource, texts, before=before, static=static)
+    return _validate_broker_texts(resource, texts, before=before, static=static)
 
 
-def _validated_broker(
+def _validate_broker_texts(
     resource: Resource, texts: Mapping[str, str], *, before: Mapping[str, str], static: Settings
 ) -> dict[str, str]:
     kept: dict[str, str] = {}

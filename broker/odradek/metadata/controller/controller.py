@@ -31,7 +31,7 @@ from odradek.foundation.turns import Turn
 from odradek.metadata.controller import terms, topic_plans
 from odradek.metadata.controller.access_decisions import AccessDecisions
 from odradek.metadata.controller.decisions import decision
-from odradek.metadata.controller.feature_plans import FeatureUpdate, planned
+from odradek.metadata.controller.feature_plans import FeatureUpdate, plan_features
 from odradek.metadata.controller.internal_topics import internal_topic
 from odradek.metadata.controller.registry_writer import RegistryWriter
 from odradek.metadata.controller.requests import (
@@ -124,7 +124,7 @@ class Controller(AccessDecisions):
             )
 
     async def _begin(self, term: terms.ControllerTerm) -> None:
-        self._deleting = await terms.unfinished_deletions(self._store)
+        self._deleting = await terms.find_unfinished_deletions(self._store)
         await self.writer.begin(term)
         self._collisions = {collision_key(name): name for name in self._images.current.topics}
 
@@ -214,7 +214,7 @@ class Controller(AccessDecisions):
             plans[request.name] = plan
             if len(requests) > 1:
                 collisions[collision_key(request.name)] = request.name
-            outcomes.append(topic_plans.created(plan))
+            outcomes.append(topic_plans.describe_created(plan))
         if plans and not validate_only:
             await self._make_topics(list(plans.values()))
         return outcomes
@@ -428,7 +428,7 @@ class Controller(AccessDecisions):
     @decision
     async def update_features(self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False) -> None:
         """Change finalized levels, all or none. Raises InvalidUpdateVersion."""
-        features = planned(self._images.current, updates)
+        features = plan_features(self._images.current, updates)
         if validate_only or features is self._images.current.features:
             return
         write = Put if await self._store.exists(paths.FEATURES) else Create

@@ -124,7 +124,7 @@ class ControllerElection(SessionTask):
                 await self._store.sync()
                 continue
             self._check_session(session_id)
-            self._elected(epoch, session_id=session_id)
+            self._begin_term(epoch, session_id=session_id)
             return
 
     def _still_holds(self, there: Node | None, epoch: Node | None, *, session_id: int) -> bool:
@@ -157,7 +157,7 @@ class ControllerElection(SessionTask):
             Create(paths.CONTROLLER, data, ephemeral=True),
         ]
 
-    def _elected(self, epoch: Node | None, *, session_id: int) -> None:
+    def _begin_term(self, epoch: Node | None, *, session_id: int) -> None:
         version = 0 if epoch is None else epoch.version + 1
         term = ControllerTerm(self._controller_id, _epoch(epoch) + 1, version)
         self.term, self._session_id = term, session_id

@@ -42,7 +42,7 @@ def is_enough(partition: PartitionImage, *, min_in_sync: int) -> bool:
     return len(partition.isr) >= min(min_in_sync, len(partition.replicas) - len(partition.adding))
 
 
-def remembered(
+def remember_eligible(
     before: PartitionImage, after: PartitionImage, *, min_in_sync: int, lost: Collection[int] = ()
 ) -> PartitionImage:
     """`after`, which follows `before`, with those that are eligible in it.

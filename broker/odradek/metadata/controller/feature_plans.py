@@ -31,7 +31,7 @@ class FeatureUpdate(NamedTuple):
     upgrade_type: int
 
 
-def planned(image: ClusterImage, updates: Sequence[FeatureUpdate]) -> FinalizedFeatures:
+def plan_features(image: ClusterImage, updates: Sequence[FeatureUpdate]) -> FinalizedFeatures:
     """The finalized features after the request; the same object when nothing changes. Raises InvalidUpdateVersion."""
     features = image.features
     for update in updates:

@@ -19,7 +19,7 @@ def internal_topic(name: str, *, settings: Settings, broker_count: int) -> NewTo
         return NewTopic(
             name=name,
             partition_count=settings.offsets_topic_num_partitions,
-            replication_factor=_capped(settings.offsets_topic_replication_factor, broker_count),
+            replication_factor=_cap_factor(settings.offsets_topic_replication_factor, broker_count),
             config={
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
@@ -27,7 +27,7 @@ def internal_topic(name: str, *, settings: Settings, broker_count: int) -> NewTo
             },
         )
     if name == TRANSACTION_STATE:
-        factor = _capped(settings.transaction_state_log_replication_factor, broker_count)
+        factor = _cap_factor(settings.transaction_state_log_replication_factor, broker_count)
         return NewTopic(
             name=name,
             partition_count=settings.transaction_state_log_num_partitions,
@@ -43,5 +43,5 @@ def internal_topic(name: str, *, settings: Settings, broker_count: int) -> NewTo
     raise InvalidTopic(f"the internal topic {name} belongs to a feature that this broker does not have")
 
 
-def _capped(factor: int, broker_count: int) -> int:
+def _cap_factor(factor: int, broker_count: int) -> int:
     return max(1, min(factor, broker_count))

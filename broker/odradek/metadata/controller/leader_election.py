@@ -25,7 +25,7 @@ from odradek.foundation.ids import TopicPartition
 from odradek.metadata.image.image import NO_LEADER, PartitionImage
 
 
-def elected(
+def elect_leader(
     partition: PartitionImage, *, live: Collection[int], unclean: bool = False
 ) -> PartitionImage | None:
     """A leader for a partition whose leader is not live.
@@ -40,17 +40,17 @@ def elected(
     in_sync = [broker for broker in partition.replicas if broker in live and broker in partition.isr]
     if in_sync:
         remaining = tuple(broker for broker in partition.isr if broker in live)
-        return _led_by(partition, in_sync[0], isr=remaining)
+        return _with_leader(partition, in_sync[0], isr=remaining)
     others = [broker for broker in partition.replicas if broker in live and broker in partition.elr]
     if unclean and not others:
         # An adding replica (KIP-455) has the least, so it leads only when there is no other.
         others = [broker for broker in partition.replicas if broker in live]
         others.sort(key=lambda broker: (broker in partition.adding, broker not in partition.last_known_elr))
     if others:
-        return _led_by(partition, others[0], isr=(others[0],))
+        return _with_leader(partition, others[0], isr=(others[0],))
     if partition.leader == NO_LEADER:
         return None
-    return _led_by(partition, NO_LEADER, isr=partition.isr)
+    return _with_leader(partition, NO_LEADER, isr=partition.isr)
 
 
 def without_brokers(
@@ -61,7 +61,7 @@ def without_brokers(
     A partition left without a leader keeps its in-sync set: nothing is acknowledged any more that a member could lack.
     """
     if partition.leader in gone or partition.leader == NO_LEADER:
-        return elected(partition, live=live, unclean=unclean)
+        return elect_leader(partition, live=live, unclean=unclean)
     isr = tuple(broker for broker in partition.isr if broker not in gone)
     return partition._replace(isr=isr) if isr != partition.isr else None
 
@@ -76,11 +76,13 @@ def after_unclean_stop(
     """
     smaller = partition._replace(isr=_without(partition.isr, broker), elr=_without(partition.elr, broker))
     if smaller == partition or not (smaller.isr or smaller.elr):
-        return elected(partition, live=live, unclean=unclean)
+        return elect_leader(partition, live=live, unclean=unclean)
     if partition.leader != broker:
-        return elected(smaller, live=live, unclean=unclean) or smaller
+        return elect_leader(smaller, live=live, unclean=unclean) or smaller
     vacant = smaller._replace(leader=NO_LEADER)
-    return elected(vacant, live=live, unclean=unclean) or _led_by(smaller, NO_LEADER, isr=smaller.isr)
+    return elect_leader(vacant, live=live, unclean=unclean) or _with_leader(
+        smaller, NO_LEADER, isr=smaller.isr
+    )
 
 
 def before_shutdown(
@@ -97,19 +99,19 @@ def before_shutdown(
         return None
     isr = tuple(other for other in partition.isr if other != broker)
     if partition.leader == broker:
-        return _led_by(partition, others[0], isr=isr)
+        return _with_leader(partition, others[0], isr=isr)
     return partition._replace(isr=isr) if isr != partition.isr else None
 
 
-def preferred(partition: PartitionImage, *, live: Collection[int]) -> PartitionImage | None:
+def elect_preferred(partition: PartitionImage, *, live: Collection[int]) -> PartitionImage | None:
     """The first replica leads again, if it is live and in sync."""
     first = partition.replicas[0] if partition.replicas else NO_LEADER
     if first == partition.leader or first not in live or first not in partition.isr:
         return None
-    return _led_by(partition, first, isr=partition.isr)
+    return _with_leader(partition, first, isr=partition.isr)
 
 
-def altered(
+def alter_partition(
     topic_partition: TopicPartition,
     partition: PartitionImage,
     *,
@@ -148,7 +150,7 @@ def altered(
     return partition._replace(isr=isr) if set(isr) != set(partition.isr) else None
 
 
-def _led_by(partition: PartitionImage, leader: int, *, isr: tuple[int, ...]) -> PartitionImage:
+def _with_leader(partition: PartitionImage, leader: int, *, isr: tuple[int, ...]) -> PartitionImage:
     return partition._replace(leader=leader, leader_epoch=partition.leader_epoch + 1, isr=isr)
 
 

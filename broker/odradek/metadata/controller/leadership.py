@@ -173,8 +173,10 @@ class Leadership:
         brokers = self._images.current.brokers
         if partition.partition_epoch < 0:
             return _first_state(partition, live=brokers)
-        after = leader_election.elected(partition, live=brokers, unclean=self.allows_unclean_election(topic))
-        return reassignment_steps.completed(after or partition, live=self.eligible()) or after
+        after = leader_election.elect_leader(
+            partition, live=brokers, unclean=self.allows_unclean_election(topic)
+        )
+        return reassignment_steps.complete_move(after or partition, live=self.eligible()) or after
 
     def allows_unclean_election(self, topic: str) -> bool:
         """unclean.leader.election.enable."""
@@ -182,7 +184,7 @@ class Leadership:
         return bool(topic_value("unclean.leader.election.enable", texts, settings=self._settings.current))
 
     @decision
-    async def controlled_shutdown(self, broker_id: int, *, broker_epoch: int) -> list[TopicPartition]:
+    async def shut_down_broker(self, broker_id: int, *, broker_epoch: int) -> list[TopicPartition]:
         """Move leaderships away from a broker that wants to stop; returns what it still leads, where no other is in
         sync.
 
@@ -225,7 +227,7 @@ class Leadership:
         for index, proposal in enumerate(proposals):
             where = proposal.topic_partition
             try:
-                after = leader_election.altered(
+                after = leader_election.alter_partition(
                     where,
                     altered.get(where) or self.states.find(where),
                     by=broker_id,
@@ -238,7 +240,7 @@ class Leadership:
                 refusals[index] = without_trace(error)
                 continue
             if after is not None:
-                altered[where] = reassignment_steps.completed(after, live=eligible) or after
+                altered[where] = reassignment_steps.complete_move(after, live=eligible) or after
         await self.states.write(altered.items())
         return [
             refusals.get(index) or self.states.find(proposal.topic_partition)
@@ -265,7 +267,7 @@ class Leadership:
             if turn.is_over():
                 await turn.next()
             try:
-                elected[where] = self._elected(where, self.states.find(where), unclean=unclean)
+                elected[where] = self._elect_leader(where, self.states.find(where), unclean=unclean)
                 outcomes[where] = None
             except ElectionNotNeeded as error:
                 if not everything:
@@ -276,12 +278,14 @@ class Leadership:
         await self.states.write(elected.items())
         return outcomes
 
-    def _elected(self, where: TopicPartition, partition: PartitionImage, *, unclean: bool) -> PartitionImage:
+    def _elect_leader(
+        self, where: TopicPartition, partition: PartitionImage, *, unclean: bool
+    ) -> PartitionImage:
         brokers = self._images.current.brokers
         if unclean:
             if partition.leader in brokers:
                 raise ElectionNotNeeded(f"{where} has the leader {partition.leader}.")
-            after = leader_election.elected(partition, live=brokers, unclean=True)
+            after = leader_election.elect_leader(partition, live=brokers, unclean=True)
             if after is None or after.leader == NO_LEADER:
                 raise EligibleLeadersNotAvailable(
                     f"none of the replicas {list(partition.replicas)} of {where} is live."
@@ -289,7 +293,7 @@ class Leadership:
             return after
         if partition.leader == partition.replicas[0]:
             raise ElectionNotNeeded(f"{where} is led by its preferred leader {partition.leader}.")
-        after = leader_election.preferred(partition, live=self.eligible())
+        after = leader_election.elect_preferred(partition, live=self.eligible())
         if after is None:
             raise PreferredLeaderNotAvailable(
                 f"the preferred leader {partition.replicas[0]} of {where} is not live and in sync."
@@ -302,13 +306,13 @@ class Leadership:
         eligible = self.eligible()
         moved = 0
 
-        def preferred(_: str, partition: PartitionImage) -> PartitionImage | None:
+        def elect_preferred_replica(_: str, partition: PartitionImage) -> PartitionImage | None:
             nonlocal moved
-            after = leader_election.preferred(partition, live=eligible)
+            after = leader_election.elect_preferred(partition, live=eligible)
             moved += after is not None
             return after
 
-        await self.states.apply_to_all(preferred)
+        await self.states.apply_to_all(elect_preferred_replica)
         return moved
 
 

@@ -32,7 +32,7 @@ class MetadataSubscribers:
         self._applied: dict[int, int] = {}
         self._waiting: dict[asyncio.Future[bytes], FollowRequest] = {}
         self._progress = asyncio.Event()
-        self._unsubscribe = change_log.subscribe(self._changed)
+        self._unsubscribe = change_log.subscribe(self._report_change)
 
     def answer(self, request: FollowRequest) -> bytes | asyncio.Future[bytes]:
         """The answer's frame, at once or as soon as there is a change."""
@@ -48,24 +48,24 @@ class MetadataSubscribers:
         wait_ms = min(max(request.wait_ms_max, 0), FOLLOW_WAIT_MS_MAX)
         timer = loop.call_later(wait_ms / 1000, self._answer_waiting, waiting)
 
-        def ended(_: asyncio.Future[bytes]) -> None:
+        def forget_waiting(_: asyncio.Future[bytes]) -> None:
             timer.cancel()
             self._waiting.pop(waiting, None)
 
-        waiting.add_done_callback(ended)
+        waiting.add_done_callback(forget_waiting)
         return waiting
 
-    def applied(self, broker_id: int) -> int:
+    def get_applied(self, broker_id: int) -> int:
         """Below this number the broker has applied all changes of this term; -1 when it has never asked in it."""
         return self._applied.get(broker_id, _NOTHING_APPLIED)
 
-    def known(self) -> frozenset[int]:
+    def list_known(self) -> frozenset[int]:
         """The brokers that have asked in this term and were not forgotten."""
         return frozenset(self._applied)
 
     def have_applied(self, number: int, broker_ids: Collection[int]) -> bool:
         """Whether all of these brokers have applied everything below `number`."""
-        return all(self.applied(broker_id) >= number for broker_id in broker_ids)
+        return all(self.get_applied(broker_id) >= number for broker_id in broker_ids)
 
     async def wait_until_applied(
         self, number: int, broker_ids: Callable[[], Collection[int]], *, wait_ms_max: int
@@ -90,9 +90,9 @@ class MetadataSubscribers:
     def end(self) -> None:
         """Answer all waiting requests: the brokers look for the next controller."""
         self._unsubscribe()
-        self._changed()
+        self._report_change()
 
-    def _changed(self) -> None:
+    def _report_change(self) -> None:
         self._progress.set()
         for waiting in tuple(self._waiting):
             self._answer_waiting(waiting)

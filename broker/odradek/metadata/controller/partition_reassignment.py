@@ -48,7 +48,7 @@ class PartitionReassignment:
             where = one.topic_partition
             try:
                 before = changed.get(where) or self._leadership.states.find(where)
-                after = self._changed(one, before, may_change_factor=may_change_factor)
+                after = self._change_partition(one, before, may_change_factor=may_change_factor)
             except RequestError as error:
                 outcomes.append(without_trace(error))
                 continue
@@ -68,7 +68,7 @@ class PartitionReassignment:
             )
         return outcomes
 
-    def _changed(
+    def _change_partition(
         self, wanted: NewPartitionReassignment, partition: PartitionImage, *, may_change_factor: bool
     ) -> PartitionImage | None:
         where = wanted.topic_partition
@@ -78,7 +78,7 @@ class PartitionReassignment:
         min_in_sync = eligible_replicas.min_in_sync(self._images.current, where.topic, partition.leader)
         if wanted.replicas is None:
             unclean = self._leadership.allows_unclean_election(where.topic)
-            return reassignment_steps.cancelled(
+            return reassignment_steps.cancel_move(
                 where, partition, live=live, min_in_sync=min_in_sync, unclean=unclean
             )
         members = self._images.current.brokers
@@ -90,7 +90,7 @@ class PartitionReassignment:
             live=members,
             may_change_factor=may_change_factor,
         )
-        return reassignment_steps.begun(partition, wanted.replicas, live=live, min_in_sync=min_in_sync)
+        return reassignment_steps.begin_move(partition, wanted.replicas, live=live, min_in_sync=min_in_sync)
 
     async def under_way(
         self, wanted: Iterable[TopicPartition] | None

@@ -108,7 +108,9 @@ class PartitionStates:
             key = where.topic, state.leader
             if key not in needed:
                 needed[key] = eligible_replicas.min_in_sync(image, *key)
-            after = eligible_replicas.remembered(self.find(where), state, min_in_sync=needed[key], lost=lost)
+            after = eligible_replicas.remember_eligible(
+                self.find(where), state, min_in_sync=needed[key], lost=lost
+            )
             found.append((where, after))
         return found
 

@@ -88,7 +88,7 @@ def check_target(
         )
 
 
-def begun(
+def begin_move(
     partition: PartitionImage, wanted: Sequence[int], *, live: Collection[int], min_in_sync: int
 ) -> PartitionImage | None:
     """The reassignment to `wanted`, which was checked, is under way, in place of any other; or done, where no replica
@@ -109,12 +109,12 @@ def begun(
         adding=tuple(sorted(broker for broker in wanted if broker not in before)),
         removing=removing,
     )
-    after = _led(after, live=live)
-    after = _fencing_who_left(partition, completed(after, live=live) or after)
+    after = _ensure_leader(after, live=live)
+    after = _fencing_who_left(partition, complete_move(after, live=live) or after)
     return after if after != partition else None
 
 
-def completed(partition: PartitionImage, *, live: Collection[int]) -> PartitionImage | None:
+def complete_move(partition: PartitionImage, *, live: Collection[int]) -> PartitionImage | None:
     """The end of a reassignment: all that are to stay are in sync, so the others go.
 
     It waits while none of those could lead.
@@ -125,11 +125,11 @@ def completed(partition: PartitionImage, *, live: Collection[int]) -> PartitionI
     if not set(staying) <= set(partition.isr):
         return None
     isr = tuple(broker for broker in partition.isr if broker not in partition.removing)
-    after = _led(partition._replace(replicas=staying, isr=isr, adding=(), removing=()), live=live)
+    after = _ensure_leader(partition._replace(replicas=staying, isr=isr, adding=(), removing=()), live=live)
     return _fencing_who_left(partition, after) if after.leader != NO_LEADER else None
 
 
-def cancelled(
+def cancel_move(
     where: TopicPartition,
     partition: PartitionImage,
     *,
@@ -150,11 +150,11 @@ def cancelled(
         raise InvalidReplicaAssignment(
             f"the reassignment of {where} cannot be cancelled: of {list(replicas)} {list(isr)} are in sync and "
             f"{having_all} have all that was acknowledged. One has to be in sync and "
-            f"{_needed(partition, min_in_sync)} have to have all, since unclean.leader.election.enable is false. "
+            f"{_count_needed(partition, min_in_sync)} have to have all, since unclean.leader.election.enable is false. "
             "Wait for another to catch up, or move the partition elsewhere."
         )
     isr = isr or (next((broker for broker in replicas if broker in live), replicas[0]),)
-    after = _led(partition._replace(replicas=replicas, isr=isr, adding=(), removing=()), live=live)
+    after = _ensure_leader(partition._replace(replicas=replicas, isr=isr, adding=(), removing=()), live=live)
     return _fencing_who_left(partition, after)
 
 
@@ -163,7 +163,7 @@ def _having_all(partition: PartitionImage) -> set[int]:
     return {*partition.isr, *partition.elr}
 
 
-def _needed(partition: PartitionImage, min_in_sync: int) -> int:
+def _count_needed(partition: PartitionImage, min_in_sync: int) -> int:
     """The number of replicas that have to keep what was acknowledged; no more than have it now."""
     having_all = len(_having_all(partition))
     # Without a leader no value of min.insync.replicas applies.
@@ -173,7 +173,9 @@ def _needed(partition: PartitionImage, min_in_sync: int) -> int:
 def _enough_stay(partition: PartitionImage, leaving: Collection[int], *, min_in_sync: int) -> bool:
     """Whether without `leaving` enough have what was acknowledged, and one is in sync if one is now."""
     is_in_sync = not partition.isr or not set(partition.isr) <= set(leaving)
-    return is_in_sync and len(_having_all(partition).difference(leaving)) >= _needed(partition, min_in_sync)
+    return is_in_sync and len(_having_all(partition).difference(leaving)) >= _count_needed(
+        partition, min_in_sync
+    )
 
 
 def _fencing_who_left(before: PartitionImage, after: PartitionImage) -> PartitionImage:
@@ -182,12 +184,12 @@ def _fencing_who_left(before: PartitionImage, after: PartitionImage) -> Partitio
     return after._replace(leader_epoch=before.leader_epoch + 1)
 
 
-def _led(partition: PartitionImage, *, live: Collection[int]) -> PartitionImage:
+def _ensure_leader(partition: PartitionImage, *, live: Collection[int]) -> PartitionImage:
     """With another leader, or none, where the one there was is no replica or not in sync any more."""
     if partition.leader in partition.replicas and partition.leader in partition.isr:
         return partition
     vacant = partition._replace(leader=NO_LEADER)
-    led = leader_election.elected(vacant, live=live)
+    led = leader_election.elect_leader(vacant, live=live)
     if led is not None:
         return led
     if partition.leader == NO_LEADER:

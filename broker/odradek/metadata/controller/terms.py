@@ -132,7 +132,7 @@ async def _login_secret_operations(store: Store, rng: random.Random) -> list[Ope
     return [Create(paths.LOGIN_SECRET, nodes.write_login_secret(rng.randbytes(_LOGIN_SECRET_BYTES)))]
 
 
-async def unfinished_deletions(store: Store) -> dict[str, TopicId]:
+async def find_unfinished_deletions(store: Store) -> dict[str, TopicId]:
     """Topics with the mark of deletion, whose nodes are still there in whole or in part."""
     deletions: dict[str, TopicId] = {}
     for name in await children_or_none(store, paths.DELETE_TOPICS):

@@ -79,9 +79,9 @@ async def plan_topic(
     racks = placeable(image)
     replicas: Iterable[tuple[int, ...]]
     if request.assignment:
-        replicas = _given_replicas(request, racks=racks)
+        replicas = _take_given_replicas(request, racks=racks)
     else:
-        replicas = _chosen_replicas(request, racks=racks, settings=settings, rng=rng)
+        replicas = _choose_replicas(request, racks=racks, settings=settings, rng=rng)
     config = validate_topic_config(request.config, settings=settings)
     return TopicPlan(
         topic=TopicImage(
@@ -119,7 +119,7 @@ def check_new_name(name: str, *, image: ClusterImage, collisions: Mapping[str, s
             )
 
 
-def _given_replicas(request: NewTopic, *, racks: Mapping[int, str | None]) -> list[tuple[int, ...]]:
+def _take_given_replicas(request: NewTopic, *, racks: Mapping[int, str | None]) -> list[tuple[int, ...]]:
     if request.replication_factor != USE_DEFAULT:
         raise InvalidRequest(
             "A manual partition assignment was specified, but replication factor was not set to -1."
@@ -138,7 +138,7 @@ def _given_replicas(request: NewTopic, *, racks: Mapping[int, str | None]) -> li
     return check_assignment(assignment, brokers=racks)
 
 
-def _chosen_replicas(
+def _choose_replicas(
     request: NewTopic, *, racks: Mapping[int, str | None], settings: Settings, rng: random.Random
 ) -> Iterator[tuple[int, ...]]:
     count, factor = request.partition_count, request.replication_factor
@@ -239,12 +239,12 @@ async def plan_growth(
             leaders=[partition.replicas[0] for partition in topic.partitions],
         )
     else:
-        replicas = _given_growth(request, added=request.total_count - there, factor=factor, racks=racks)
+        replicas = _take_given_growth(request, added=request.total_count - there, factor=factor, racks=racks)
     added = await _new_partitions(replicas, turn, first=there)
     return TopicImage(topic.name, topic.id, (*topic.partitions, *added), topic.is_internal)
 
 
-def _given_growth(
+def _take_given_growth(
     request: NewPartitions, *, added: int, factor: int, racks: Mapping[int, str | None]
 ) -> list[tuple[int, ...]]:
     assert request.assignments is not None
@@ -287,7 +287,7 @@ def new_leaderships(
     return operations
 
 
-def created(plan: TopicPlan) -> TopicMetadataAndConfig:
+def describe_created(plan: TopicPlan) -> TopicMetadataAndConfig:
     """The answer for a topic that is made as planned."""
     topic = plan.topic
     return TopicMetadataAndConfig(

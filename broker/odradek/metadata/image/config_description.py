@@ -116,7 +116,7 @@ def _is_secret(key: str) -> bool:
     return setting is None or setting.is_sensitive
 
 
-def _asked(keys: Iterable[str] | None) -> Callable[[str], bool]:
+def _select_keys(keys: Iterable[str] | None) -> Callable[[str], bool]:
     wanted = set(keys or ())
     return (lambda key: key in wanted) if wanted else (lambda key: True)
 
@@ -125,7 +125,7 @@ def describe_topic(
     texts: Mapping[str, str], *, sources: BrokerSources, keys: Iterable[str] | None = None
 ) -> list[DescribedConfig]:
     """The settings of a topic with these texts: all, or those among `keys`."""
-    is_asked = _asked(keys)
+    is_asked = _select_keys(keys)
     return [
         _topic_entry(setting, texts, sources)
         for key, setting in TOPIC_SETTINGS.items()
@@ -143,7 +143,7 @@ def _topic_entry(setting: Setting, texts: Mapping[str, str], sources: BrokerSour
 
 def describe_broker(sources: BrokerSources, *, keys: Iterable[str] | None = None) -> list[DescribedConfig]:
     """The settings of this broker: all, or those among `keys`. They include given unknown keys, without values."""
-    is_asked = _asked(keys)
+    is_asked = _select_keys(keys)
     entries: list[DescribedConfig] = []
     given = {**sources.static.given, **sources.default, **sources.own}
     known = all_settings()
@@ -182,7 +182,7 @@ def describe_broker_default(
     sources: BrokerSources, *, keys: Iterable[str] | None = None
 ) -> list[DescribedConfig]:
     """The dynamic settings that hold for all brokers."""
-    is_asked = _asked(keys)
+    is_asked = _select_keys(keys)
     entries: list[DescribedConfig] = []
     for key, text in sources.default.items():
         setting = find_setting(key)
@@ -201,7 +201,7 @@ def describe_group(
     texts: Mapping[str, str], *, sources: BrokerSources, keys: Iterable[str] | None = None
 ) -> list[DescribedConfig]:
     """The settings of a group with these texts: all, or those among `keys`."""
-    is_asked = _asked(keys)
+    is_asked = _select_keys(keys)
     entries: list[DescribedConfig] = []
     for key, setting in GROUP_SETTINGS.items():
         if not is_asked(key):

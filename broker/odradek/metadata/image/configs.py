@@ -197,7 +197,7 @@ def find_declared(kind: str, declared: Mapping[str, Setting], key: str) -> Setti
     return setting
 
 
-def declared_texts(
+def format_declared(
     kind: str, declared: Mapping[str, Setting], values: Mapping[str, str | None]
 ) -> dict[str, str]:
     """The `values`, each of which its declaration allows. Raises InvalidConfig."""
@@ -218,7 +218,7 @@ def validate_topic_config(values: Mapping[str, str | None], *, settings: Setting
 
     Raises InvalidConfig for an unknown key, a value that is not allowed, and values that contradict each other.
     """
-    texts = declared_texts("topic", TOPIC_SETTINGS, values)
+    texts = format_declared("topic", TOPIC_SETTINGS, values)
     _refuse_contradictions(texts, settings)
     return texts
 

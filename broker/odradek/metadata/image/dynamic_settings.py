@@ -55,7 +55,7 @@ class DynamicSettings:
             self._apply(new)
 
     def _apply(self, image: ClusterImage) -> None:
-        overrides = self._kept(image.broker_overrides(self.broker_name))
+        overrides = self._drop_unprotected(image.broker_overrides(self.broker_name))
         try:
             new = self.static.with_overrides(overrides) if overrides else self.static
         except SettingError as error:
@@ -71,7 +71,7 @@ class DynamicSettings:
             except Exception:
                 logger.exception("%r could not follow a change of the settings", callback)
 
-    def _kept(self, overrides: dict[str, str]) -> dict[str, str]:
+    def _drop_unprotected(self, overrides: dict[str, str]) -> dict[str, str]:
         """Without settings for protection that this broker lacks: an earlier version accepted them."""
         kept = without_missing_protection(overrides, find_setting)
         for key in overrides.keys() - kept.keys() - self._named:

@@ -9,7 +9,7 @@ from typing import Final
 from odradek.foundation.errors import InvalidConfig
 from odradek.foundation.settings.broker_settings import Settings, all_settings
 from odradek.foundation.settings.declaration import Kind, OneOf, Range, Setting
-from odradek.metadata.image.configs import declared_texts, find_declared
+from odradek.metadata.image.configs import find_declared, format_declared
 
 _AT_LEAST_1: Final = Range(1)
 
@@ -82,7 +82,7 @@ def find_group_setting(key: str) -> Setting:
 
 def validate_group_config(values: Mapping[str, str | None], *, settings: Settings) -> dict[str, str]:
     """The texts to store. Raises InvalidConfig, also for values outside the broker's limits."""
-    texts = declared_texts("group", GROUP_SETTINGS, values)
+    texts = format_declared("group", GROUP_SETTINGS, values)
     for key in ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"):
         _refuse_out_of_bounds(key, texts, settings)
     interval_ms = group_value("consumer.heartbeat.interval.ms", texts, settings=settings)
@@ -107,7 +107,7 @@ def _refuse_out_of_bounds(key: str, texts: Mapping[str, str], settings: Settings
             raise InvalidConfig(f"{key}={value} must be {word} the broker's {broker_key}={limit}")
 
 
-def fenced_until_ms(texts: Mapping[str, str]) -> int:
+def parse_fenced_until_ms(texts: Mapping[str, str]) -> int:
     """The time up to which a group with these texts admits no member, in milliseconds since 1970; or 0."""
     return int(texts.get(FENCED_UNTIL_KEY, 0))
 

@@ -93,7 +93,7 @@ class _TopicDraft:
         """The replicas of a partition as they are now."""
         if self._replicas is not None:
             return self._replicas.get(number, _NOBODY)
-        known = self._known(number)
+        known = self._find_known(number)
         return _NOBODY if known is None else _assignment(known)
 
     def steps(self) -> Iterator[None]:
@@ -108,18 +108,18 @@ class _TopicDraft:
                 self.made[number] = _partition(number, self._states[number], assignment)
             return
         for number in range(len(self._replicas)):
-            state = self._states[number] if number in self._states else self._known(number)
+            state = self._states[number] if number in self._states else self._find_known(number)
             self.made.append(_partition(number, state, self._replicas[number]))
             if len(self.made) % NODE_CHANGES_PER_TURN_MAX == 0:
                 yield
 
-    def finished(self, name: str) -> TopicImage | None:
+    def finish_topic(self, name: str) -> TopicImage | None:
         """The topic, once all steps are done; None when it has no node or is being deleted."""
         if self.id is None or self.is_doomed:
             return None
         return TopicImage(name, self.id, tuple(self.made), is_internal_topic(name))
 
-    def _known(self, number: int) -> PartitionImage | None:
+    def _find_known(self, number: int) -> PartitionImage | None:
         if self._before is None or number >= len(self._before.partitions):
             return None
         return self._before.partitions[number]
@@ -195,7 +195,7 @@ class _Building:
 
     def finish_topic(self, name: str, draft: _TopicDraft) -> None:
         """Make the image of one topic that changes have named."""
-        before, after = self._image.topics.get(name), draft.finished(name)
+        before, after = self._image.topics.get(name), draft.finish_topic(name)
         if before != after:
             self._differing[name] = before, after
         if draft.is_doomed:
@@ -205,7 +205,7 @@ class _Building:
         if changes:
             self.acls = _with_acls(self.acls, changes)
 
-    def finished(self) -> ClusterImage:
+    def finish_image(self) -> ClusterImage:
         """The image, once all topics and ACLs are finished; the one before when the changes change nothing of it."""
         image, drafts = self._image, self.drafts
         topics, topics_by_id = self._topics()
@@ -254,7 +254,7 @@ def apply(image: ClusterImage, changes: Iterable[NodeChange]) -> ClusterImage:
             pass
         building.finish_topic(name, draft)
     building.finish_acls(building.acl_changes)
-    return building.finished()
+    return building.finish_image()
 
 
 async def apply_in_turns(image: ClusterImage, changes: Sequence[NodeChange]) -> ClusterImage:
@@ -276,7 +276,7 @@ async def apply_in_turns(image: ClusterImage, changes: Sequence[NodeChange]) -> 
         await turn.next()
         building.finish_acls(acl_changes[start : start + NODE_CHANGES_PER_TURN_MAX])
     await turn.next()
-    return building.finished()
+    return building.finish_image()
 
 
 def weight_of(image: ClusterImage, changes: Sequence[NodeChange]) -> int:
@@ -363,7 +363,7 @@ def _with_acls(before: AclIndex | None, changes: Iterable[NodeChange]) -> AclInd
         if (pattern := acl_nodes.pattern_at(change.path)) is not None
     }
     index = AclIndex() if before is None else before
-    return index.changed(entries) if entries else index
+    return index.with_changes(entries) if entries else index
 
 
 def _with_tokens(

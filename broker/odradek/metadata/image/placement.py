@@ -66,12 +66,12 @@ def placements(
     first_partition = len(leaders)
     start = _even_start(order, leaders, added=partition_count, start=rng.randrange(count))
     numbers = range(first_partition, first_partition + partition_count)
-    return _placed(
+    return _place_replicas(
         numbers, order, brokers, start=start, shift=rng.randrange(count), wanted=replication_factor
     )
 
 
-def _placed(
+def _place_replicas(
     numbers: Sequence[int],
     order: Sequence[int],
     racks: Mapping[int, str | None],

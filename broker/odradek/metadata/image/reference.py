@@ -155,7 +155,7 @@ def _table(settings: Iterable[Setting]) -> Iterator[str]:
 
 
 def _row(setting: Setting, fifth: str) -> str:
-    cells = (_key(setting), _kind(setting), _default(setting), _allowed(setting), fifth, setting.doc)
+    cells = (_key(setting), _kind(setting), _default(setting), _describe_allowed(setting), fifth, setting.doc)
     return f"| {' | '.join(cells)} |"
 
 
@@ -171,7 +171,7 @@ def _default(setting: Setting) -> str:
     return "" if setting.default_text in (None, "") else f"`{setting.default_text}`"
 
 
-def _allowed(setting: Setting) -> str:
+def _describe_allowed(setting: Setting) -> str:
     return "" if setting.allowed is None else str(setting.allowed)
 
 

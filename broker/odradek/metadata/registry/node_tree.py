@@ -86,7 +86,7 @@ class NodeTree:
             raise NoNode(f"the registry has no node {path}")
         return sorted(names)
 
-    def owned_by(self, session: int) -> list[str]:
+    def list_owned(self, session: int) -> list[str]:
         """The ephemeral nodes of a session."""
         return [path for path, row in self._rows.items() if row.owner == session]
 

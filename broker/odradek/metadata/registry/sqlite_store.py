@@ -123,10 +123,10 @@ class SqliteStore(TreeStore):
         # and memory must still get the write.
         task = asyncio.get_running_loop().create_task(self._multi(operations), name="registry-write")
         self._writes.add(task)
-        task.add_done_callback(self._written)
+        task.add_done_callback(self._end_write)
         return await asyncio.shield(task)
 
-    def _written(self, task: asyncio.Task[Changes]) -> None:
+    def _end_write(self, task: asyncio.Task[Changes]) -> None:
         self._writes.discard(task)
         if not task.cancelled() and isinstance(task.exception(), StoreError):
             logger.debug("the registry refused a write: %s", task.exception())
@@ -137,15 +137,15 @@ class SqliteStore(TreeStore):
             if len(operations) > REQUEST_ELEMENTS_PER_TURN_MAX:
                 # Nothing else changes the tree until then.
                 plan = await asyncio.get_running_loop().run_in_executor(
-                    self._started_writer(), self._planned, operations
+                    self._get_writer(), self._plan_changes, operations
                 )
             else:
-                plan = self._planned(operations)
+                plan = self._plan_changes(operations)
             changes, durable, checksum = plan
             if durable or (changes and not self._is_noted):
                 try:
                     await asyncio.get_running_loop().run_in_executor(
-                        self._started_writer(), self._write_durably, durable, checksum
+                        self._get_writer(), self._write_durably, durable, checksum
                     )
                 except sqlite3.Error as error:
                     raise _write_failure(self._path, error) from error
@@ -154,7 +154,7 @@ class SqliteStore(TreeStore):
             await self._apply(changes)
             return changes
 
-    def _planned(self, operations: Sequence[Operation]) -> tuple[Changes, Changes, RegistryChecksum]:
+    def _plan_changes(self, operations: Sequence[Operation]) -> tuple[Changes, Changes, RegistryChecksum]:
         """The changes of the operations, those that are written, and the checksum after them."""
         changes = self._tree.plan(operations, session=_SESSION)
         durable = {path: row for path, row in changes.items() if row is None or not row.owner}
@@ -164,7 +164,7 @@ class SqliteStore(TreeStore):
             checksum = checksum.after(path, None if old is not None and old.owner else old, row)
         return changes, durable, checksum
 
-    def _started_writer(self) -> ThreadPoolExecutor:
+    def _get_writer(self) -> ThreadPoolExecutor:
         if self._writer is None:
             self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="registry-writer")
         return self._writer
@@ -334,7 +334,7 @@ def _load(connection: sqlite3.Connection, path: str) -> tuple[NodeTree, Registry
     except (TypeError, ValueError, AttributeError):  # values of types that no version has written
         is_whole = False
     if not is_whole:
-        raise StoreError(_damaged(path, "its content does not match its checksum"))
+        raise StoreError(_describe_damage(path, "its content does not match its checksum"))
     return NodeTree(rows, last_change=(opening + 1) << _OPENING_BITS), checksum
 
 
@@ -362,7 +362,7 @@ def _upgrade_layout(connection: sqlite3.Connection, layout_version: int) -> None
     connection.execute("COMMIT")
 
 
-def _damaged(path: str, why: str) -> str:
+def _describe_damage(path: str, why: str) -> str:
     return (
         f"the registry {path} is damaged: {why}. Nothing was changed. Restore a copy of it, or move it away. A broker "
         "without it finds topics, records and groups in the logs, but not the settings of topics and brokers"
@@ -388,7 +388,9 @@ def _open_failure(path: str, error: Exception) -> str:
         return f"the registry {path} is in use by another process; stop it, or choose another data directory"
     # A missing table or column is damage as well: the layout's number requires it.
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR):
-        return _damaged(path, "it cannot be decoded" if isinstance(error, UnicodeDecodeError) else str(error))
+        return _describe_damage(
+            path, "it cannot be decoded" if isinstance(error, UnicodeDecodeError) else str(error)
+        )
     if code == sqlite3.SQLITE_FULL:
         return (
             f"cannot open the registry {path}: its disk is full. Nothing was changed. Delete other files there, "

@@ -71,7 +71,7 @@ class ZookeeperStore:
         self._settings = settings
         self._ensemble = ensemble
         self._tls = tls
-        self._access = security.owned if settings.zookeeper_set_acl else security.open_to_all
+        self._access = security.build_owned_acl if settings.zookeeper_set_acl else security.open_to_all
         self._protection = NodeProtection(self, security.own_ids(settings))
         # Those whose nodes were all checked: what is made later is protected from the start.
         self._checked_branches: set[tuple[str, ...]] = set()
@@ -231,7 +231,7 @@ class ZookeeperStore:
         """The cluster's root when it is open: its chroot, or ZooKeeper's own root, which is not the cluster's to
         change.
         """
-        async for found in self._protection.found(["/"], with_children=False):
+        async for found in self._protection.find_open(["/"], with_children=False):
             return None if found.is_foreign else found
         return None
 
@@ -249,7 +249,7 @@ class ZookeeperStore:
         ZooKeeper's own root is left out where there is no chroot: others may use it too.
         """
         ours = [path for path in paths if path != "/" or self._ensemble.chroot]
-        return self._protection.found(ours, with_children=with_children)
+        return self._protection.find_open(ours, with_children=with_children)
 
     async def access_list(self, path: str) -> tuple[Sequence[ACL], ZnodeStat]:
         entries, stat = await self._ask(path, "get_acls_async", self._full(path))
@@ -337,7 +337,7 @@ class ZookeeperStore:
                 raise
         self._session = session
         self.session_id = session.id
-        self._changed(session, session.state)
+        self._handle_state(session, session.state)
 
     def _new_session(self) -> ZooKeeperSession:
         session = ZooKeeperSession(
@@ -345,7 +345,7 @@ class ZookeeperStore:
             timeout_seconds=self.session_timeout_seconds,
             login=security.login(self._settings),
             tls=self._tls,
-            on_change=lambda state: self._changed(session, state),
+            on_change=lambda state: self._handle_state(session, state),
         )
         return session
 
@@ -367,7 +367,7 @@ class ZookeeperStore:
                 with contextlib.suppress(NodeExists):
                     await session.ask(path, "create_async", path, acl=self._access(path))
 
-    def _changed(self, session: ZooKeeperSession, state: SessionState) -> None:
+    def _handle_state(self, session: ZooKeeperSession, state: SessionState) -> None:
         """Handle a session that is connected, suspended or expired. One that is being opened is not used yet."""
         if session is not self._session:
             return
@@ -383,7 +383,7 @@ class ZookeeperStore:
             )
         self._listeners.change(state)
         if state is SessionState.CONNECTED:
-            self._watches.connected(session)
+            self._watches.handle_connect(session)
 
     async def close(self) -> None:
         if self.session_state is SessionState.CLOSED:

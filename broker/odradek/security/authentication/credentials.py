@@ -13,8 +13,8 @@ from odradek.security.authentication.oauth_documents import (
     TokenOptions,
     TokenSource,
     check_address,
+    hide_query,
     is_file,
-    shown,
 )
 from odradek.security.authentication.oauthbearer import OauthClient
 from odradek.security.authentication.plain import PlainClient
@@ -43,7 +43,7 @@ class Credentials(NamedTuple):
     def shown(self) -> str:
         """The user or the source of tokens, for people."""
         if self.tokens is not None:
-            return f"the token of {shown(self.tokens.options.url)}"
+            return f"the token of {hide_query(self.tokens.options.url)}"
         return f"the delegation token {self.user!r}" if self.is_token else repr(self.user)
 
     @property
@@ -100,6 +100,6 @@ def _tokens(value: Callable[[str], Any], name: str, text: str | None) -> TokenSo
     client_id = value(f"{_CLIENT}.id") or options.get("clientId", "")
     client_secret = value(f"{_CLIENT}.secret") or options.get("clientSecret", "")
     if not is_file(url) and not (client_id and client_secret):
-        raise SettingError(f"{name}: a token from {shown(url)} needs {_CLIENT}.id and {_CLIENT}.secret")
+        raise SettingError(f"{name}: a token from {hide_query(url)} needs {_CLIENT}.id and {_CLIENT}.secret")
     scope = value("sasl.oauthbearer.scope") or options.get("scope", "")
     return TokenSource(TokenOptions(url, client_id, client_secret, scope))

@@ -14,13 +14,13 @@ from typing import Final, NamedTuple, Protocol
 SASL_NAME: Final = r"(?:[\x01-+\--<>-\x7f]|=2C|=3D){1,4096}"
 
 
-def escaped_name(name: str) -> str:
+def escape_name(name: str) -> str:
     """A name as a message has it."""
     return name.replace("=", "=3D").replace(",", "=2C")
 
 
-def plain_name(escaped: str) -> str:
-    """The inverse of `escaped_name`."""
+def unescape_name(escaped: str) -> str:
+    """The inverse of `escape_name`."""
     return escaped.replace("=2C", ",").replace("=3D", "=")
 
 

@@ -68,7 +68,7 @@ def is_file(url: str) -> bool:
     return urlsplit(url).scheme == "file"
 
 
-def shown(url: str) -> str:
+def hide_query(url: str) -> str:
     """The address for people: a query may hold a secret."""
     return urlsplit(url)._replace(query="", fragment="").geturl()
 
@@ -82,9 +82,9 @@ def read_document(url: str, *, form: bytes | None = None, headers: Mapping[str, 
         else:
             data = _over_http(url, form, headers or {})
     except (OSError, HTTPException, ValueError) as failure:
-        raise DocumentUnavailable(f"{shown(url)} cannot be read: {_reason(failure)}") from None
+        raise DocumentUnavailable(f"{hide_query(url)} cannot be read: {_reason(failure)}") from None
     if len(data) > DOCUMENT_BYTES_MAX:
-        raise DocumentUnavailable(f"{shown(url)} has more than {DOCUMENT_BYTES_MAX} bytes")
+        raise DocumentUnavailable(f"{hide_query(url)} has more than {DOCUMENT_BYTES_MAX} bytes")
     return data
 
 
@@ -180,7 +180,7 @@ class KeySet:
         self._keys, self._data = parse_key_set(data), data
         logger.info(
             "listener %s has %d keys for tokens from %s",
-            *(self._options.name, len(self._keys), shown(self._options.url)),
+            *(self._options.name, len(self._keys), hide_query(self._options.url)),
         )
 
 
@@ -197,7 +197,7 @@ class TokenOptions(NamedTuple):
     scope: str
 
     def __repr__(self) -> str:
-        return f"TokenOptions({shown(self.url)}, {self.client_id})"
+        return f"TokenOptions({hide_query(self.url)}, {self.client_id})"
 
 
 class TokenSource:
@@ -216,17 +216,17 @@ class TokenSource:
             if self._kept and self._now() < self._kept_until:
                 return self._kept
             try:
-                token = await asyncio.to_thread(self._fetched)
+                token = await asyncio.to_thread(self._fetch_token)
             except DocumentUnavailable as failure:
                 raise TokenUnavailable(str(failure)) from failure
             if not token or not token.isascii() or any(letter.isspace() for letter in token):
-                raise TokenUnavailable(f"{shown(self.options.url)} has no token")
+                raise TokenUnavailable(f"{hide_query(self.options.url)} has no token")
             if not is_file(self.options.url):
                 self._kept = token
                 self._kept_until = self._now() + _USED_PART * self._life_seconds(token)
             return token
 
-    def _fetched(self) -> str:
+    def _fetch_token(self) -> str:
         url, client_id, client_secret, scope = self.options
         if is_file(url):
             return read_document(url).decode(errors="replace").strip()
@@ -242,7 +242,7 @@ class TokenSource:
             document: Any = json.loads(answer)
             return str(document["access_token"])
         except (ValueError, KeyError, TypeError, RecursionError):
-            raise TokenUnavailable(f"{shown(url)} does not answer with an access_token") from None
+            raise TokenUnavailable(f"{hide_query(url)} does not answer with an access_token") from None
 
     def _life_seconds(self, token: str) -> float:
         """The rest of its life by its claims. They are not checked: a wrong one only changes when it is fetched."""

@@ -28,7 +28,7 @@ from odradek.security.authentication.exchange import (
     Login,
     LoginRefused,
     check_authorization,
-    plain_name,
+    unescape_name,
 )
 
 INVALID_TOKEN: Final = b'{"status":"invalid_token"}'
@@ -84,7 +84,7 @@ def _parse(message: bytes) -> tuple[str, str]:
     bearer = _BEARER.fullmatch(found[0].strip()) if len(found) == 1 else None
     if bearer is None:
         raise LoginRefused("the message of OAUTHBEARER has no token")
-    authorization = plain_name(match["authorization"] or "")
+    authorization = unescape_name(match["authorization"] or "")
     return authorization, bearer["token"]
 
 

@@ -33,8 +33,8 @@ from odradek.security.authentication.exchange import (
     LoginRefused,
     ServerRefused,
     check_authorization,
-    escaped_name,
-    plain_name,
+    escape_name,
+    unescape_name,
 )
 
 SCRAM_DIGESTS: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
@@ -96,11 +96,11 @@ class ScramCredential(NamedTuple):
         cls, mechanism: str, password: str, *, salt: bytes, iterations: int = ITERATIONS_MIN
     ) -> ScramCredential:
         """Takes 1 to 13 ms: not for the event loop of a broker."""
-        salted = salted_password_of(mechanism, password, salt=salt, iterations=iterations)
+        salted = salt_password(mechanism, password, salt=salt, iterations=iterations)
         return cls.of_salted_password(mechanism, salt=salt, salted_password=salted, iterations=iterations)
 
 
-def salted_password_of(mechanism: str, password: str, *, salt: bytes, iterations: int) -> bytes:
+def salt_password(mechanism: str, password: str, *, salt: bytes, iterations: int) -> bytes:
     """Takes 1 to 13 ms."""
     return hashlib.pbkdf2_hmac(SCRAM_DIGESTS[mechanism], password.encode(), salt, iterations)
 
@@ -154,13 +154,13 @@ class ClientFirst(NamedTuple):
 
 def parse_client_first(token: bytes) -> ClientFirst:
     """Raises ScramMessageError; also for channel binding, which Kafka does not have, and for names outside ASCII."""
-    match = _matched(_CLIENT_FIRST, token, "first message of the client")
+    match = _match_message(_CLIENT_FIRST, token, "first message of the client")
     extensions = dict(part.partition("=")[::2] for part in match["more"].split(",") if part)
     return ClientFirst(
         match["header"],
         match["bare"],
-        plain_name(match["name"]),
-        plain_name(match["authorization"] or ""),
+        unescape_name(match["name"]),
+        unescape_name(match["authorization"] or ""),
         match["nonce"],
         extensions,
     )
@@ -177,7 +177,7 @@ class ClientFinal(NamedTuple):
 
 def parse_client_final(token: bytes) -> ClientFinal:
     """Raises ScramMessageError."""
-    match = _matched(_CLIENT_FINAL, token, "last message of the client")
+    match = _match_message(_CLIENT_FINAL, token, "last message of the client")
     return ClientFinal(
         match["bare"], from_base64(match["binding"]), match["nonce"], from_base64(match["proof"])
     )
@@ -191,7 +191,7 @@ class ServerFirst(NamedTuple):
 
 def parse_server_first(token: bytes) -> ServerFirst:
     """Raises ScramMessageError."""
-    match = _matched(_SERVER_FIRST, token, "first message of the server")
+    match = _match_message(_SERVER_FIRST, token, "first message of the server")
     return ServerFirst(match["nonce"], from_base64(match["salt"]), int(match["iterations"]))
 
 
@@ -199,7 +199,7 @@ def server_first(nonce: str, credential: ScramCredential) -> str:
     return f"r={nonce},s={_base64(credential.salt)},i={credential.iterations}"
 
 
-def _matched(message: re.Pattern[str], token: bytes, name: str) -> re.Match[str]:
+def _match_message(message: re.Pattern[str], token: bytes, name: str) -> re.Match[str]:
     try:
         match = message.fullmatch(token.decode())
     except UnicodeDecodeError:
@@ -267,7 +267,7 @@ class ScramExchange:
     def _answer_first(self, first: ClientFirst) -> bytes:
         check_authorization(first.user, first.authorization)
         self._first = first
-        found = self._found(first)
+        found = self._find_credential(first)
         self._is_known = found is not None and found.iterations >= ITERATIONS_MIN
         if found is None or not self._is_known:
             found = self._made_up(self._mechanism, first.user)
@@ -276,7 +276,7 @@ class ScramExchange:
         self._server_first = server_first(first.nonce + self._own_nonce, self._credential)
         return self._server_first.encode()
 
-    def _found(self, first: ClientFirst) -> ScramCredential | None:
+    def _find_credential(self, first: ClientFirst) -> ScramCredential | None:
         if first.extensions.get("tokenauth", "").lower() != "true":
             self._login = Login(first.user)
             return self._find(first.user, self._mechanism)
@@ -295,7 +295,7 @@ class ScramExchange:
             raise LoginRefused("the last message has another nonce: it belongs to another exchange")
         messages = f"{first.bare},{self._server_first},{final.without_proof}"
         # Deleted between the two messages; a changed one still serves this exchange.
-        if self._is_known and self._found(first) is None:
+        if self._is_known and self._find_credential(first) is None:
             raise LoginRefused(f"the credential of the user {first.user!r} is deleted")
         is_proven = proves(self._mechanism, self._credential, messages=messages, proof=final.proof)
         if not (is_proven and self._is_known and self._login is not None):
@@ -315,7 +315,7 @@ class ScramClient:
         self._mechanism = mechanism
         self._password = password
         self._nonce = secrets.token_urlsafe(_NONCE_BYTES)
-        self._bare = f"n={escaped_name(user)},r={self._nonce}" + (",tokenauth=true" if is_token else "")
+        self._bare = f"n={escape_name(user)},r={self._nonce}" + (",tokenauth=true" if is_token else "")
         self._step = 0
         self._expected = b""
 
@@ -340,9 +340,7 @@ class ScramClient:
             raise ServerRefused(
                 f"the server asks for {first.iterations} iterations, and {ITERATIONS_MAX} are allowed"
             )
-        salted = salted_password_of(
-            self._mechanism, self._password, salt=first.salt, iterations=first.iterations
-        )
+        salted = salt_password(self._mechanism, self._password, salt=first.salt, iterations=first.iterations)
         digest = SCRAM_DIGESTS[self._mechanism]
         without_proof = f"c={base64.b64encode(_HEADER.encode()).decode()},r={first.nonce}"
         messages = f"{self._bare},{token.decode()},{without_proof}"

@@ -42,7 +42,7 @@ def credentials_of(current: Callable[[], ClientConfigs]) -> FindCredential:
     return find
 
 
-def described(texts: Mapping[str, str]) -> dict[str, int]:
+def describe_credentials(texts: Mapping[str, str]) -> dict[str, int]:
     """The iterations of each mechanism that a user has a readable credential for."""
     found: dict[str, int] = {}
     for mechanism in SCRAM_DIGESTS:
@@ -91,7 +91,7 @@ class UnknownUsers:
     def credential(self, mechanism: str, user: str) -> ScramCredential:
         secret = self._secret() or _OWN_SECRET
         name = f"{mechanism} {user}"
-        look = _chosen(secret, name, self._looks_of(mechanism))
+        look = _choose_look(secret, name, self._looks_of(mechanism))
         digest = hmac.digest(secret, f"salt {name}".encode(), "sha512")
         salt = digest[: look.salt_bytes] if look.salt_bytes else _text(digest)
         size = hmac.new(b"", b"", SCRAM_DIGESTS[mechanism]).digest_size
@@ -124,7 +124,7 @@ def _look(text: str) -> Look | None:
     return Look(credential.iterations, min(len(salt), hmac.new(b"", b"", "sha512").digest_size))
 
 
-def _chosen(secret: bytes, name: str, looks: Mapping[Look, int]) -> Look:
+def _choose_look(secret: bytes, name: str, looks: Mapping[Look, int]) -> Look:
     """One of the looks, with a chance by its weight: weighted rendezvous hashing."""
 
     def cost(look: Look) -> float:

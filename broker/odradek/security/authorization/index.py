@@ -54,7 +54,7 @@ class Rules(NamedTuple):
 
 
 class _Type:
-    """The patterns of one resource type. Only `_copy` and `AclIndex.changed` write to it."""
+    """The patterns of one resource type. Only `_copy` and `AclIndex.with_changes` write to it."""
 
     __slots__ = ("by_principal", "literal", "prefix_lengths", "prefixed")
 
@@ -130,7 +130,7 @@ class AclIndex:
 
     # --- changes -------------------------------------------------------------------------------------------------
 
-    def changed(self, changes: Mapping[ResourcePattern, Sequence[AccessControlEntry]]) -> AclIndex:
+    def with_changes(self, changes: Mapping[ResourcePattern, Sequence[AccessControlEntry]]) -> AclIndex:
         """The index in which these patterns have these ACLs and no others."""
         after = AclIndex()
         after._patterns = dict(self._patterns)

@@ -146,7 +146,7 @@ def read_trusted(store: StoreSettings) -> str:
         return _certificates(store.certificates, "ssl.truststore.certificates")
     data = _read(store)
     if _type_of(store, data) == _PKCS12:
-        return _trusted_of_pkcs12(store, data)
+        return _read_trusted_pkcs12(store, data)
     return _certificates(_text(store, data), store.where)
 
 
@@ -233,7 +233,7 @@ def _key_of_pkcs12(store: StoreSettings, data: bytes) -> KeyAndChain:
     return KeyAndChain(key.decode(), _pem_of([loaded.cert, *loaded.additional_certs]))
 
 
-def _trusted_of_pkcs12(store: StoreSettings, data: bytes) -> str:
+def _read_trusted_pkcs12(store: StoreSettings, data: bytes) -> str:
     loaded = _load_pkcs12(store, data)
     found = [*([loaded.cert] if loaded.cert else []), *loaded.additional_certs]
     if not found:

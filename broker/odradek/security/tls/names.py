@@ -150,10 +150,10 @@ def _attribute(pair: Element) -> str:
         text = bytes(value.content).decode(encoding)
     except UnicodeDecodeError as failure:
         raise ValueError(f"the part {name} of the certificate's subject is no text") from failure
-    return f"{name}={_escaped(text)}"
+    return f"{name}={_escape_value(text)}"
 
 
-def _escaped(text: str) -> str:
+def _escape_value(text: str) -> str:
     """As RFC 2253, section 2.4: blanks at either end and a `#` in front are escaped too."""
     shown = ["\\" + letter if letter in _ESCAPED else "\\00" if letter == "\0" else letter for letter in text]
     leading = len(text) - len(text.lstrip(" "))
@@ -205,7 +205,7 @@ class PrincipalMapping:
                     "RULE:pattern/replacement/ with L or U behind it, parted by commas"
                 )
             position = match.end()
-            self._rules.append(None if match["default"] else _compiled(text, match))
+            self._rules.append(None if match["default"] else _compile_rule(text, match))
         if not self._rules:
             self._rules.append(None)
 
@@ -217,7 +217,7 @@ class PrincipalMapping:
             match = rule.pattern.fullmatch(subject)
             if match is None:
                 continue
-            name = _GROUP.sub(partial(_replaced, match), rule.replacement)
+            name = _GROUP.sub(partial(_fill_reference, match), rule.replacement)
             name = name.lower() if rule.case == "L" else name.upper() if rule.case == "U" else name
             if not name.strip():
                 raise MappingRefused(f"{KEY} makes an empty name of the certificate's subject {subject!r}")
@@ -225,7 +225,7 @@ class PrincipalMapping:
         raise MappingRefused(f"no rule of {KEY} fits the certificate's subject {subject!r}")
 
 
-def _compiled(text: str, match: re.Match[str]) -> _Rule:
+def _compile_rule(text: str, match: re.Match[str]) -> _Rule:
     import re2
 
     pattern = match["pattern"].replace("\\/", "/")
@@ -241,7 +241,7 @@ def _compiled(text: str, match: re.Match[str]) -> _Rule:
     return _Rule(compiled, match["replacement"], match["case"])
 
 
-def _replaced(match: Any, found: re.Match[str]) -> str:
+def _fill_reference(match: Any, found: re.Match[str]) -> str:
     if found[2] is not None:
         return found[2]
     number = int(found[1])

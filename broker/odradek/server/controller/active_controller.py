@@ -199,7 +199,7 @@ class ActiveController:
                 await self._members_changed.wait()
                 self._members_changed.clear()
                 await self.leadership.refresh_brokers()
-                for broker_id in self.subscribers.known() - self.images.current.brokers.keys():
+                for broker_id in self.subscribers.list_known() - self.images.current.brokers.keys():
                     self.subscribers.forget(broker_id)
         except (StoreError, NotController) as error:
             self.fail(error)
@@ -221,7 +221,7 @@ class ActiveController:
 
         Raises StaleBrokerEpoch, StoreError, NotController.
         """
-        left = await self.leadership.controlled_shutdown(broker_id, broker_epoch=broker_epoch)
+        left = await self.leadership.shut_down_broker(broker_id, broker_epoch=broker_epoch)
         told = await self.subscribers.wait_until_applied(
             self.next_number,
             lambda: self.images.current.brokers.keys() - {broker_id},

@@ -186,8 +186,8 @@ class ControllerProcess:
             controller_id=self.id,
             identity=f"{self.id}-{self._rng.getrandbits(64):016x}",
             callbacks=ElectionCallbacks(
-                on_elected=lambda term: self._elected(store, term),
-                on_lost=self._lost,
+                on_elected=lambda term: self._begin_term(store, term),
+                on_lost=self._end_term,
                 on_controller=self._active_changed,
             ),
             address=(self.endpoint.host, self.endpoint.port),
@@ -204,7 +204,7 @@ class ControllerProcess:
 
     # --- terms ---------------------------------------------------------------------------------------------------
 
-    def _elected(self, store: Store, term: ControllerTerm) -> None:
+    def _begin_term(self, store: Store, term: ControllerTerm) -> None:
         self.terms += 1
         active = ActiveController(
             term,
@@ -214,20 +214,20 @@ class ControllerProcess:
             rng=self._rng,
             counters=self.counters,
             long_work=self._long_work,
-            on_failure=self._failed,
+            on_failure=self._leave_term,
         )
         self._unfollow_users()
         self._unfollow_users = self.secured.follow_users(active.images, lambda: [self.listener])
         self.dispatcher.active_controller = active
         self._tasks.start(active.begin(), name=f"term-{term.epoch}")
 
-    def _lost(self, reason: str) -> None:
+    def _end_term(self, reason: str) -> None:
         active, self.dispatcher.active_controller = self.active_controller, None
         if active is not None:
             active.end(reason)
             self._tasks.start(active.close(), name=f"end-{active.term.epoch}")
 
-    def _failed(self, active: ActiveController, reason: str) -> None:
+    def _leave_term(self, active: ActiveController, reason: str) -> None:
         logger.error("term %d of controller %d cannot continue: %s", active.term.epoch, self.id, reason)
         if active is self.active_controller:
             self._tasks.start(self._become_candidate_again(active), name="stand-again")

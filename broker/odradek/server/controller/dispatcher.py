@@ -158,7 +158,7 @@ def _is_deciding(active: ActiveController | None) -> TypeGuard[ActiveController]
 def _active_dispatcher(active: ActiveController) -> Dispatcher:
     """Serves Kafka's APIs during the term. A failure of the registry ends the term, and is no error of the request."""
 
-    def failed(error: Exception) -> Message:
+    def raise_failure(error: Exception) -> Message:
         if isinstance(error, StoreError):
             active.fail(error)
             raise NotController(f"The controller lost its registry: {error}") from error
@@ -168,9 +168,11 @@ def _active_dispatcher(active: ActiveController) -> Dispatcher:
         try:
             answer = handle(request, context)
         except StoreError as error:
-            return failed(error)
+            return raise_failure(error)
         if isinstance(answer, Pending):
-            return cast("Pending[Message | Frame | None]", answer).then(lambda ready: ready, failed=failed)
+            return cast("Pending[Message | Frame | None]", answer).then(
+                lambda ready: ready, failed=raise_failure
+            )
         return answer
 
     steps: list[AnyStep] = [end_the_term]

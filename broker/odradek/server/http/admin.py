@@ -168,7 +168,7 @@ class AdminServer(HttpServer):
     """The HTTP server of a broker. `faults` are those of a broker that is started for tests of applications."""
 
     def __init__(self, broker: AnyBroker, *, host: str, port: int, faults: Faults | None = None) -> None:
-        checks = {"serving": broker.not_ready, "disk": broker.refused_writes}
+        checks = {"serving": broker.not_ready, "disk": broker.describe_refused_writes}
         guard = guard_of(
             broker.settings,
             lambda: broker.images.current.client_configs,

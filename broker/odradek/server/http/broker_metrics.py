@@ -273,7 +273,7 @@ def _groups(broker: AnyBroker) -> Iterator[Sample]:
     coordinator = broker.coordinators.started_groups
     if coordinator is None:
         return
-    for shard in coordinator.runtime.loaded_shards():
+    for shard in coordinator.runtime.list_loaded_shards():
         for group_id, group in shard.machine.groups.items():
             kinds[group.kind, group.state_name] += 1
             yield metrics.GROUP_MEMBERS.sample(len(group.members), group_id)
@@ -306,7 +306,7 @@ def _transactional_ids(broker: AnyBroker) -> Iterator[Sample]:
 def _lag(broker: AnyBroker, ages: LagAges) -> Iterator[Sample]:
     ages.begin_scrape()
     shown: set[tuple[str, str, int]] = set()
-    for group_id, topic, index, offset in _committed(broker):
+    for group_id, topic, index, offset in _list_committed(broker):
         partition = broker.partitions.find(topic, index)
         # A group of ZooKeeper may have committed with its coordinator before, or may do both.
         if partition is None or partition.gone is not None or (group_id, topic, index) in shown:
@@ -320,14 +320,14 @@ def _lag(broker: AnyBroker, ages: LagAges) -> Iterator[Sample]:
             yield metrics.GROUP_LAG_SECONDS.sample(seconds, group_id, topic, index)
 
 
-def _committed(broker: AnyBroker) -> Iterator[tuple[str, str, int, int]]:
+def _list_committed(broker: AnyBroker) -> Iterator[tuple[str, str, int, int]]:
     """(group, topic, partition, offset): of the groups coordinated here, and of those in ZooKeeper."""
     coordinator = broker.coordinators.started_groups
     if coordinator is not None:
-        yield from coordinator.offsets.committed()
+        yield from coordinator.offsets.list_committed()
     zookeeper_groups = broker.coordinators.zookeeper_groups
     if zookeeper_groups is not None:
-        yield from zookeeper_groups.committed()
+        yield from zookeeper_groups.list_committed()
 
 
 class LagAges:

@@ -75,20 +75,20 @@ async def restart_answer(
 
     risks = known or LatestRisk()
     risk = risks.of(image, settings, broker.broker_id, min_insync_replicas=min_insync_replicas)
-    refused = broker.refused_writes()
+    refused = broker.describe_refused_writes()
     return {
         # A stop and a start write, so a broker with a full disk may fail to start.
         "can_restart": risk.can_restart and refused is None,
         "too_few": len(risk.too_few),
         "only_here": len(risk.only_here),
         "never_safe": len(risk.never_safe),
-        "partitions": _named(risk.too_few, names),
-        "never": _named(risk.never_safe, names),
+        "partitions": _list_visible(risk.too_few, names),
+        "never": _list_visible(risk.never_safe, names),
         **({} if refused is None else {"refused_writes": refused}),
     }
 
 
-def _named(partitions: Sequence[TopicPartition], names: Names | None) -> list[str]:
+def _list_visible(partitions: Sequence[TopicPartition], names: Names | None) -> list[str]:
     return [
         str(where)
         for where in partitions[:_NAMED_MAX]

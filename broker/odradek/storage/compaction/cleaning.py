@@ -113,7 +113,7 @@ class _CleaningRound:
 
     def run(self) -> Iterator[CleanedRun]:
         task, summary = self._task, self._summary
-        aborted = self._aborted_transactions()
+        aborted = self._read_aborted_transactions()
         began = self._seconds()
         self._map_keys(aborted)
         summary.map_seconds = self._seconds() - began
@@ -132,7 +132,7 @@ class _CleaningRound:
                 yield run
         summary.next_dirty_offset = end
 
-    def _aborted_transactions(self) -> list[AbortedTransaction]:
+    def _read_aborted_transactions(self) -> list[AbortedTransaction]:
         found: list[AbortedTransaction] = []
         for base_offset in self._task.transaction_indexes:
             path = f"{self._task.directory}/{base_offset:020d}{TRANSACTION_INDEX_SUFFIX}"
@@ -198,7 +198,7 @@ class _CleaningRound:
             file = self._open(segment)
             end = segment.size_bytes if number == last else -1
             for batches in self._windows(file, segment):
-                verdicts = map(self._judged, batches)
+                verdicts = map(self._judge_batch, batches)
                 for part in portions(verdicts, size_of=_Verdict.load, bytes_max=task.portion_bytes):
                     is_changed = self._write_part(writer, part, end) or is_changed
             if segment.base_offset in self._cold:
@@ -210,7 +210,7 @@ class _CleaningRound:
         writer.finish(modified_ms=group[-1].modified_ms, is_cached=is_cached)
         return CleanedRun(replaced=tuple(one.base_offset for one in group), base_offsets=writer.base_offsets)
 
-    def _judged(self, batch: StoredBatch) -> _Verdict:
+    def _judge_batch(self, batch: StoredBatch) -> _Verdict:
         """The verdict on a batch without its keys. Batches are shown to it once each, in their order."""
         verdict = _Verdict(batch)
         if batch.header.is_control:
@@ -225,7 +225,7 @@ class _CleaningRound:
         """Write what stays of these batches; whether anything changed. `end` is where the run's last batch ends."""
         latest = self._map.latest_offset
         by_keys = [one for one in verdicts if one.needs_keys]
-        found = self._map.kept([one.batch for one in by_keys], self._retention)
+        found = self._map.keep_newest([one.batch for one in by_keys], self._retention)
         for verdict, kept in zip(by_keys, found, strict=True):
             verdict.kept = kept
             verdict.needs_horizon = (
@@ -283,7 +283,7 @@ class _CleaningRound:
             return rewritten(batch, kept, horizon_ms=self._horizon(verdict))
         if not must_stay:
             return None
-        return batch.raw if batch.header.record_count == 0 else emptied(batch)
+        return batch.raw if batch.header.record_count == 0 else empty_batch(batch)
 
     def _horizon(self, verdict: _Verdict) -> int | None:
         return self._horizon_ms if verdict.needs_horizon else None
@@ -344,7 +344,7 @@ def rewritten(batch: StoredBatch, kept: Kept, *, horizon_ms: int | None) -> byte
     return frame(header, compress(payload, batch.codec))
 
 
-def emptied(batch: StoredBatch) -> bytearray:
+def empty_batch(batch: StoredBatch) -> bytearray:
     """The batch without its records."""
     header = batch.header
     attributes = header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON_FLAG)

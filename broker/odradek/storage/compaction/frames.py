@@ -23,7 +23,7 @@ class WorkFailed:
     message: str
 
 
-def encoded(message: object) -> bytes:
+def encode_frame(message: object) -> bytes:
     """A frame."""
     data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
     return SIZE.pack(len(data)) + data

@@ -70,7 +70,7 @@ class OffsetMap(Protocol):
         """
         ...
 
-    def kept(self, batches: Sequence[StoredBatch], retention: Retention) -> list[Kept]:
+    def keep_newest(self, batches: Sequence[StoredBatch], retention: Retention) -> list[Kept]:
         """The part of each batch that stays. Raises CorruptRecord."""
         ...
 
@@ -111,10 +111,10 @@ class PlainOffsetMap:
             self.latest_offset = max(self.latest_offset, header.last_offset)
         return False
 
-    def kept(self, batches: Sequence[StoredBatch], retention: Retention) -> list[Kept]:
-        return [self._kept(batch, is_over=retention.is_over(batch)) for batch in batches]
+    def keep_newest(self, batches: Sequence[StoredBatch], retention: Retention) -> list[Kept]:
+        return [self._keep_of_batch(batch, is_over=retention.is_over(batch)) for batch in batches]
 
-    def _kept(self, batch: StoredBatch, *, is_over: bool) -> Kept:
+    def _keep_of_batch(self, batch: StoredBatch, *, is_over: bool) -> Kept:
         header = batch.header
         payload = bytes(batch.payload)
         parts = []

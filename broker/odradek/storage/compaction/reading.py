@@ -22,7 +22,7 @@ from odradek.wire.records.batch import (
     MAGIC_POSITION,
     BatchHeader,
     read_header,
-    verified_header,
+    verify_header,
 )
 from odradek.wire.records.compression import Compression, decompress
 from odradek.wire.records.legacy import upconvert
@@ -49,7 +49,7 @@ class StoredBatch:
             self.codec = Compression(raw[MAGIC_POSITION + 1] & COMPRESSION_MASK)
             self.header: BatchHeader = read_header(upconvert(raw))
         else:
-            self.header = verified_header(raw)
+            self.header = verify_header(raw)
             self.codec = self.header.compression
 
     @property

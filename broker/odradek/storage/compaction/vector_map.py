@@ -192,7 +192,7 @@ class VectorOffsetMap:
 
     # --- pass 2 ------------------------------------------------------------------------------------------------------
 
-    def kept(self, batches: Sequence[StoredBatch], retention: Retention) -> list[Kept]:
+    def keep_newest(self, batches: Sequence[StoredBatch], retention: Retention) -> list[Kept]:
         if not batches:
             return []
         columns = Columns(batches)

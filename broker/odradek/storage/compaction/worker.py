@@ -25,7 +25,7 @@ from odradek.foundation.errors import OdradekError
 from odradek.foundation.linux_calls import c_library
 from odradek.foundation.scheduling import yield_to_others
 from odradek.storage.compaction.cleaning import Means, clean
-from odradek.storage.compaction.frames import SIZE, WorkFailed, encoded
+from odradek.storage.compaction.frames import SIZE, WorkFailed, encode_frame
 from odradek.storage.compaction.offset_map import OffsetMap, PlainOffsetMap
 from odradek.storage.compaction.task import CleaningSummary, CleaningTask
 from odradek.storage.files import SystemDisk
@@ -145,7 +145,7 @@ def _read(source: BinaryIO) -> Any:
 
 def _write(target: BinaryIO, message: object) -> None:
     try:
-        target.write(encoded(message))
+        target.write(encode_frame(message))
         target.flush()
     except BrokenPipeError as error:
         raise _BrokerGoneError from error

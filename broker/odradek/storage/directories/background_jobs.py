@@ -151,7 +151,7 @@ class LogShutdown:
             try:
                 job = CloseJob(log, log.begin_close(with_parent=False))
             except KafkaStorageError as error:
-                self._failed_to_close(log, error)
+                self._note_failed_close(log, error)
                 continue
             if job.flush is not None:
                 yield job
@@ -165,9 +165,9 @@ class LogShutdown:
         try:
             log.end_close(job.flush, job.error)
         except KafkaStorageError as error:
-            self._failed_to_close(log, error)
+            self._note_failed_close(log, error)
 
-    def _failed_to_close(self, log: Log, error: KafkaStorageError) -> None:
+    def _note_failed_close(self, log: Log, error: KafkaStorageError) -> None:
         self._closed.add(log.topic_partition)
         self._not_closed_cleanly[log.parent_directory] += 1
         # A full disk refuses every log of a directory: the first line says why, `mark_clean` how many there are.

@@ -267,7 +267,7 @@ class LogDirectory:
         self._written[name] = dict(found)
         return found
 
-    def checkpointed(self, name: str, topic_partition: TopicPartition) -> int:
+    def checkpoint_offset(self, name: str, topic_partition: TopicPartition) -> int:
         """The offset of a partition in a checkpoint file that was read or written; -1 without one."""
         return self._written.get(name, {}).get(topic_partition, -1)
 

@@ -533,7 +533,7 @@ class LogCheckpoints:
         replicas forget deletions that this one still needs.
         """
         directory = self._directories.by_path[log.parent_directory]
-        written = directory.checkpointed(CLEANER_FILE, log.topic_partition)
+        written = directory.checkpoint_offset(CLEANER_FILE, log.topic_partition)
         return max(written, self._cleaned.get(log.topic_partition, -1)) > log.offsets.cleaned_offset
 
     def _empty(self, *names: str) -> dict[str, dict[str, dict[TopicPartition, int]]]:

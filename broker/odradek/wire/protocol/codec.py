@@ -34,7 +34,7 @@ def _reader(api_key: int, api_version: int, kind: str) -> Reader:
 
 
 @cache
-def _typed_reader(api_key: int, api_version: int) -> Reader:
+def _build_typed_reader(api_key: int, api_version: int) -> Reader:
     return structure_reader(message_class(api_key, api_version, REQUEST), request_type(api_key))
 
 
@@ -62,7 +62,7 @@ def decode_request(api_key: int, api_version: int, frame: memoryview, position: 
 
 def decode_typed_request(api_key: int, api_version: int, frame: memoryview, position: int) -> object:
     """As `decode_request`, an instance of the API's type in `requests` too: it has the fields of every version."""
-    return _decode(_typed_reader(api_key, api_version), frame, position, api_key, api_version, REQUEST)
+    return _decode(_build_typed_reader(api_key, api_version), frame, position, api_key, api_version, REQUEST)
 
 
 def encode_response(api_key: int, api_version: int, correlation_id: int, message: object) -> bytes:

@@ -105,10 +105,10 @@ class FrameReader:
         large = self._large
         return self._shared if large is None else large[self._position :]
 
-    def received(self, size: int) -> list[memoryview]:
+    def take_received(self, size: int) -> list[memoryview]:
         """The frames completed by the `size` bytes now in the buffer that `get_buffer` gave last."""
         if self._large is not None:
-            return self._received_large(size)
+            return self._take_large(size)
         unsplit = self._unsplit
         if unsplit is not None:
             # Read although there is more to split: the caller was slow to pause reading.
@@ -193,7 +193,7 @@ class FrameReader:
         self._large_size = whole
         self._position = arrived
 
-    def _received_large(self, size: int) -> list[memoryview]:
+    def _take_large(self, size: int) -> list[memoryview]:
         large = self._large
         assert large is not None
         self._position += size

@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
 from odradek.foundation.errors import InvalidRequest
-from odradek.wire.protocol.requests import complete, nested_type
+from odradek.wire.protocol.requests import complete, find_nested_type
 from odradek.wire.protocol.schema import STRUCTURE, FieldSchema, Structure, fields_of
 from odradek.wire.protocol.varint import read_unsigned_varint
 
@@ -97,7 +97,7 @@ def structure_reader(structure: Structure, request: type | None = None) -> Reade
     fields = fields_of(structure)
     is_flexible: bool = structure.__flexible__
     untagged = tuple(field for field in fields if field.tag is None)
-    read_untagged = _untagged_reader(untagged, is_flexible, request)
+    read_untagged = _build_untagged_reader(untagged, is_flexible, request)
     if request is not None:
         structure = cast(Structure, complete(structure, request))
     if not is_flexible:
@@ -180,12 +180,12 @@ def _is_fixed(field: FieldSchema) -> bool:
     return not field.is_array and field.wire_type in FIXED_FORMATS
 
 
-def _untagged_reader(fields: tuple[FieldSchema, ...], is_flexible: bool, request: type | None) -> Step:
+def _build_untagged_reader(fields: tuple[FieldSchema, ...], is_flexible: bool, request: type | None) -> Step:
     """Reads the fields that are always there."""
     steps = steps_of(
         fields,
-        _fixed_run_reader,
-        lambda field: _named(field.name, _value_reader(field, is_flexible, request)),
+        _build_fixed_run_reader,
+        lambda field: _store_as(field.name, _value_reader(field, is_flexible, request)),
     )
     if len(steps) == 1:
         return steps[0]
@@ -198,7 +198,7 @@ def _untagged_reader(fields: tuple[FieldSchema, ...], is_flexible: bool, request
     return read
 
 
-def _named(name: str, read_value: Reader) -> Step:
+def _store_as(name: str, read_value: Reader) -> Step:
     def read(data: memoryview, position: int, budget: Budget, values: Values) -> int:
         values[name], position = read_value(data, position, budget)
         return position
@@ -206,7 +206,7 @@ def _named(name: str, read_value: Reader) -> Step:
     return read
 
 
-def _fixed_run_reader(fields: tuple[FieldSchema, ...]) -> Step:
+def _build_fixed_run_reader(fields: tuple[FieldSchema, ...]) -> Step:
     packed = Struct(">" + "".join(FIXED_FORMATS[field.wire_type] for field in fields))
     unpack = packed.unpack_from
     size = packed.size
@@ -230,17 +230,17 @@ def _value_reader(field: FieldSchema, is_flexible: bool, request: type | None) -
         read_element = _value_reader(element, is_flexible, request)
         return _array_reader(read_element, field.name, is_flexible, is_nullable=field.is_nullable)
     if field.wire_type == STRUCTURE:
-        read_structure = structure_reader(field.structure, nested_type(request, field.name))
+        read_structure = structure_reader(field.structure, find_nested_type(request, field.name))
         return _nullable_structure_reader(read_structure) if field.is_nullable else read_structure
     if field.wire_type in FIXED_FORMATS:
-        return _fixed_reader(field.wire_type)
+        return _build_fixed_reader(field.wire_type)
     read_length = _compact_length if is_flexible else _length_reader(field.wire_type)
     if field.wire_type == "string":
         return _string_reader(field.name, read_length, is_nullable=field.is_nullable)
     return _bytes_reader(field.name, read_length, is_nullable=field.is_nullable)
 
 
-def _fixed_reader(wire_type: str) -> Reader:
+def _build_fixed_reader(wire_type: str) -> Reader:
     packed = Struct(">" + FIXED_FORMATS[wire_type])
     unpack = packed.unpack_from
     size = packed.size

@@ -46,10 +46,10 @@ def with_throttle_time(
         )
     position = _position(api_key, api_version)
     if position is not None:
-        return _patched(answer, position, milliseconds)
+        return _patch_frame(answer, position, milliseconds)
     if isinstance(answer, list) or not _has_field(api_key, api_version):
         return answer
-    return _packed_again(api_key, api_version, bytes(answer), milliseconds)
+    return _pack_again(api_key, api_version, bytes(answer), milliseconds)
 
 
 def throttle_time_of(api_key: int, api_version: int, answer: Message | Frame | None) -> int:
@@ -75,13 +75,13 @@ def _has_field(api_key: int, api_version: int) -> bool:
     return any(field.name == _FIELD for field in fields_of(message_class(api_key, api_version, RESPONSE)))
 
 
-def _patched(frame: Frame, position: int, milliseconds: int) -> Frame:
+def _patch_frame(frame: Frame, position: int, milliseconds: int) -> Frame:
     first = bytearray(cast(bytes, frame[0] if isinstance(frame, list) else frame))
     _INT.pack_into(first, position, max(milliseconds, _INT.unpack_from(first, position)[0]))
     return [first, *frame[1:]] if isinstance(frame, list) else bytes(first)
 
 
-def _packed_again(api_key: int, api_version: int, frame: bytes, milliseconds: int) -> bytes:
+def _pack_again(api_key: int, api_version: int, frame: bytes, milliseconds: int) -> bytes:
     """For Produce and ApiVersions: where the field is depends on all that is before it."""
     if api_key == ApiKey.PRODUCE and _is_of_one_partition(api_version, frame):
         # It ends with the throttle time and no tags.

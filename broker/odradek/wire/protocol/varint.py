@@ -43,7 +43,7 @@ def append_unsigned_varint(out: bytearray, value: int) -> None:
     out.append(value)
 
 
-def unsigned_varint(value: int) -> bytes:
+def encode_unsigned_varint(value: int) -> bytes:
     """The bytes of `value`, 0 <= value < 2**32."""
     out = bytearray()
     append_unsigned_varint(out, value)
@@ -64,7 +64,7 @@ def skip_tagged_fields(data: memoryview, position: int) -> int:
     return position
 
 
-def tagged_structure(
+def read_tagged_structure(
     data: memoryview, position: int, tag: int, fields: Struct
 ) -> tuple[tuple[int, ...] | None, int]:
     """(the values of `fields` in the structure that `tag` holds, position after the tagged fields).

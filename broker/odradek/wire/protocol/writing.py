@@ -16,7 +16,7 @@ from uuid import UUID
 
 from odradek.wire.protocol.reading import EPOCH, FIXED_FORMATS, NULL_UUID, default_of, steps_of
 from odradek.wire.protocol.schema import STRUCTURE, FieldSchema, Structure, fields_of
-from odradek.wire.protocol.varint import append_unsigned_varint, unsigned_varint
+from odradek.wire.protocol.varint import append_unsigned_varint, encode_unsigned_varint
 
 Writer = Callable[[bytearray, Any], None]
 
@@ -55,8 +55,8 @@ def structure_writer(structure: Structure) -> Writer:
     is_flexible: bool = structure.__flexible__
     steps = steps_of(
         tuple(field for field in fields if field.tag is None),
-        _fixed_run_writer,
-        lambda field: _named(field.name, _value_writer(field, is_flexible)),
+        _build_fixed_run_writer,
+        lambda field: _write_attribute(field.name, _value_writer(field, is_flexible)),
     )
     if not is_flexible:
 
@@ -76,7 +76,7 @@ def structure_writer(structure: Structure) -> Writer:
 
         return write_flexible
 
-    write_tagged = _tagged_writer(tagged)
+    write_tagged = _build_tagged_writer(tagged)
 
     def write_with_tagged(out: bytearray, value: object) -> None:
         for step in steps:
@@ -86,7 +86,7 @@ def structure_writer(structure: Structure) -> Writer:
     return write_with_tagged
 
 
-def _tagged_writer(fields: list[FieldSchema]) -> Writer:
+def _build_tagged_writer(fields: list[FieldSchema]) -> Writer:
     """Tagged fields in the order of their tags, without those that have their default."""
     known = tuple(
         (field.tag or 0, attrgetter(field.name), default_of(field), _value_writer(field, True))
@@ -106,7 +106,7 @@ def _tagged_writer(fields: list[FieldSchema]) -> Writer:
     return write
 
 
-def _named(name: str, write_value: Writer) -> Writer:
+def _write_attribute(name: str, write_value: Writer) -> Writer:
     get = attrgetter(name)
 
     def write(out: bytearray, structure: object) -> None:
@@ -115,7 +115,7 @@ def _named(name: str, write_value: Writer) -> Writer:
     return write
 
 
-def _fixed_run_writer(fields: tuple[FieldSchema, ...]) -> Writer:
+def _build_fixed_run_writer(fields: tuple[FieldSchema, ...]) -> Writer:
     pack = Struct(">" + "".join(FIXED_FORMATS[field.wire_type] for field in fields)).pack
     get = attrgetter(*(field.name for field in fields))
     if not any(field.wire_type in _CONVERTERS for field in fields):
@@ -151,7 +151,7 @@ def _value_writer(field: FieldSchema, is_flexible: bool) -> Writer:
         write_structure = structure_writer(field.structure)
         return _nullable_structure_writer(write_structure) if field.is_nullable else write_structure
     if field.wire_type in FIXED_FORMATS:
-        return _fixed_writer(field.wire_type)
+        return _build_fixed_writer(field.wire_type)
     pack_length = (
         _compact_length if is_flexible else _pack_int16 if field.wire_type == "string" else _pack_int32
     )
@@ -160,7 +160,7 @@ def _value_writer(field: FieldSchema, is_flexible: bool) -> Writer:
     )
 
 
-def _fixed_writer(wire_type: str) -> Writer:
+def _build_fixed_writer(wire_type: str) -> Writer:
     pack = Struct(">" + FIXED_FORMATS[wire_type]).pack
     convert = _CONVERTERS.get(wire_type, _as_it_is)
 
@@ -170,12 +170,12 @@ def _fixed_writer(wire_type: str) -> Writer:
     return write
 
 
-_COMPACT_LENGTHS: Final = tuple(unsigned_varint(length + 1) for length in range(256))
+_COMPACT_LENGTHS: Final = tuple(encode_unsigned_varint(length + 1) for length in range(256))
 
 
 def _compact_length(length: int) -> bytes:
     # -1, a null, is 0 on the wire.
-    return _COMPACT_LENGTHS[length] if 0 <= length < 256 else unsigned_varint(length + 1)
+    return _COMPACT_LENGTHS[length] if 0 <= length < 256 else encode_unsigned_varint(length + 1)
 
 
 def _null(field: FieldSchema, pack_length: Callable[[int], bytes]) -> bytes:

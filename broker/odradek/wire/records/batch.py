@@ -18,7 +18,7 @@
     61            records                   compressed together when the codec says so
 
 `tests/wire/records/test_batch.py` holds this table against the code. Offset and leader epoch lie before the range of
-the CRC, so a broker sets them without touching the checksum. Produce and fetch use `read_header` or `verified_header`,
+the CRC, so a broker sets them without touching the checksum. Produce and fetch use `read_header` or `verify_header`,
 which unpack all fields in one call. `BatchView` serves code that needs one or two fields. `wire.records.record` reads
 records, `wire.records.legacy` the formats before 2.
 """
@@ -156,7 +156,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         raise _short_header(buffer, position) from None
 
 
-def verified_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+def verify_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header at `position`, its length, magic and CRC found right. Raises CorruptRecord otherwise."""
     try:
         fields = _unpack_header(buffer, position)
@@ -303,7 +303,7 @@ class BatchView:
 
     def verify(self) -> None:
         """Check length, magic and CRC. Raises CorruptRecord, which says what is wrong and where."""
-        verified_header(self.buffer, self.position)
+        verify_header(self.buffer, self.position)
 
 
 def split(buffer: Buffer, *, may_be_cut: bool = False) -> Iterator[BatchView]:

@@ -12,7 +12,7 @@ from odradek.foundation.limits import DECOMPRESSED_BATCH_BYTES_MAX
 from odradek.wire.records.batch import BatchView, TimestampType
 from odradek.wire.records.record import (
     Record,
-    decompressed_payload,
+    decompress_payload,
     read_headers,
     read_span,
     records,
@@ -29,7 +29,7 @@ _new_tuple = tuple.__new__
 
 def values(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -> list[bytes | None]:
     """The value of each record, first to last. Raises CorruptRecord for damage anywhere in the batch."""
-    payload = decompressed_payload(batch, size_max=size_max)
+    payload = decompress_payload(batch, size_max=size_max)
     found: list[bytes | None] = []
     position = 0
     try:
@@ -83,7 +83,7 @@ def values(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX) ->
 def all_records(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -> list[Record]:
     """The batch's records, as `record.records` gives them. Raises CorruptRecord for damage anywhere in the batch."""
     header = batch.header
-    payload = decompressed_payload(batch, size_max=size_max)
+    payload = decompress_payload(batch, size_max=size_max)
     found = _records(payload, header.record_count, header.base_offset, header.base_timestamp_ms)
     if found is None:
         return list(records(batch, size_max=size_max))

@@ -74,15 +74,15 @@ def encode_records(
         part = values[start:end]
         if keys is None:
             heads = _Heads(fixed_bytes=fixed_bytes + len(shared_key), timestamp_delta=timestamp_delta)
-            pieces += _shared(part, offsets, heads, shared_key, tail)
+            pieces += _lay_out_shared_key(part, offsets, heads, shared_key, tail)
         else:
             heads = _Heads(fixed_bytes=fixed_bytes, timestamp_delta=timestamp_delta)
-            pieces += _keyed(part, keys[start:end], offsets, heads, tail)
+            pieces += _lay_out_keys(part, keys[start:end], offsets, heads, tail)
         start = end
     return b"".join(pieces)
 
 
-def _shared(
+def _lay_out_shared_key(
     values: Sequence[bytes], offsets: Sequence[bytes], heads: _Heads, shared_key: bytes, tail: bytes
 ) -> list[bytes]:
     lengths = list(map(len, values))
@@ -96,7 +96,7 @@ def _shared(
     return pieces
 
 
-def _keyed(
+def _lay_out_keys(
     values: Sequence[bytes], keys: Sequence[bytes], offsets: Sequence[bytes], heads: _Heads, tail: bytes
 ) -> list[bytes]:
     value_lengths, key_lengths = list(map(len, values)), list(map(len, keys))

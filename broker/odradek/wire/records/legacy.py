@@ -126,7 +126,7 @@ def _unwrap(wrapper: Record, *, magic: int, codec: int, size_max: int) -> list[R
         raise CorruptRecord(
             f"a message of magic {magic} names the compression codec {codec}; 0 to 3 are known"
         )
-    compressed = _mended_lz4(wrapper.value) if codec == Compression.LZ4 and magic == 0 else wrapper.value
+    compressed = _mend_lz4(wrapper.value) if codec == Compression.LZ4 and magic == 0 else wrapper.value
     payload = memoryview(decompress(compressed, codec, size_max=size_max))
     found: list[Record] = []
     position = 0
@@ -192,7 +192,7 @@ def _read_field(buffer: memoryview, position: int, end: int, offset: int) -> tup
     return bytes(buffer[position : position + size]), position + size
 
 
-def _mended_lz4(frame: bytes) -> bytes:
+def _mend_lz4(frame: bytes) -> bytes:
     """An lz4 frame with the right header checksum: writers of magic 0 took the magic in."""
     if len(frame) < 7 or frame[:4] != _LZ4_MAGIC:
         return frame

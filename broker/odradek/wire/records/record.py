@@ -56,13 +56,13 @@ class RecordSpan(NamedTuple):
     headers_start: int
 
 
-def decompressed_payload(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -> bytes:
+def decompress_payload(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -> bytes:
     """The batch's records as plain bytes. Raises CorruptRecord for damage or more than `size_max` of them."""
     return bytes(decompress(batch.payload, batch.compression, size_max=size_max))
 
 
 def readable_payload(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -> bytes | memoryview:
-    """As `decompressed_payload`, for `record_spans`: many bytes are not copied, which would hold up all threads."""
+    """As `decompress_payload`, for `record_spans`: many bytes are not copied, which would hold up all threads."""
     payload = decompress(batch.payload, batch.compression, size_max=size_max)
     return bytes(payload) if len(payload) <= DECOMPRESSED_BYTES_OF_MALLOC_MAX else memoryview(payload)
 
@@ -77,7 +77,7 @@ def records(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -
         raise CorruptRecord(
             f"a batch of magic {header.magic} is read through the legacy formats, not as magic 2"
         )
-    payload = decompressed_payload(batch, size_max=size_max)
+    payload = decompress_payload(batch, size_max=size_max)
     base_offset = header.base_offset
     base_timestamp_ms = header.base_timestamp_ms
     append_time_ms = (

@@ -1,6 +1,6 @@
 """The checks of a batch that a client sent, before a broker appends it.
 
-Length, magic and CRC come first (`batch.verified_header`), then contradictions in the header (`batch.validate_header`).
+Length, magic and CRC come first (`batch.verify_header`), then contradictions in the header (`batch.validate_header`).
 The checks here need the records, or all bytes of the request.
 
 Kafka walks through every record, decompressing them. Here that happens only where the answer depends on it. These are
@@ -73,14 +73,14 @@ def _outside(
     """The records whose timestamps lie outside of both bounds, each with why."""
     base_ms = header.base_timestamp_ms
 
-    def found() -> Iterator[tuple[int, str]]:
+    def find_wrong_timestamps() -> Iterator[tuple[int, str]]:
         payload = readable_payload(batch, size_max=size_max)
         for index, span in enumerate(record_spans(payload, record_count=header.record_count)):
             timestamp_ms = base_ms + span.timestamp_delta_ms
             if timestamp_ms > highest_ms or (timestamp_ms < lowest_ms and timestamp_ms != -1):
                 yield index, f"the timestamp {timestamp_ms} is outside of what the topic allows"
 
-    return tuple(islice(found(), RECORD_ERRORS_PER_BATCH_MAX))
+    return tuple(islice(find_wrong_timestamps(), RECORD_ERRORS_PER_BATCH_MAX))
 
 
 def validate_keys(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -> None:

@@ -22,7 +22,7 @@ from odradek.wire.protocol.hot.produce import (
     ProducePartitionResult,
     parse_produce_request,
 )
-from odradek.wire.protocol.varint import unsigned_varint as varint
+from odradek.wire.protocol.varint import encode_unsigned_varint as varint
 from tests.support.examples import examples
 from tests.wire.protocol.hot.implementations import Implementation, each_implementation
 

@@ -30,7 +30,7 @@ from odradek.wire.protocol.hot.produce import FIRST_FLEXIBLE
 from odradek.wire.protocol.hot.replica_fetch import FETCH_VERSION
 from odradek.wire.protocol.reading import Reader, structure_reader
 from odradek.wire.protocol.schema import REQUEST, RESPONSE, STRUCTURE, fields_of, message_class
-from odradek.wire.protocol.varint import unsigned_varint
+from odradek.wire.protocol.varint import encode_unsigned_varint
 from tests.wire.protocol.hot.implementations import Implementation, each_implementation
 
 SEED = int(os.environ.get("DAMAGE_SEED", "1"))
@@ -40,7 +40,7 @@ RANDOM_BYTES_MAX = 160
 BYTES = (0, 1, 2, 0x7F, 0x80, 0xFF)
 # What stands for a length, a count or a tag: as a varint, as two bytes and as four.
 NUMBERS = [
-    *(unsigned_varint(number) for number in (128, 2**14, 2**21, 2**31, 2**32 - 1)),
+    *(encode_unsigned_varint(number) for number in (128, 2**14, 2**21, 2**31, 2**32 - 1)),
     b"\xff\xff\xff\xff\x7f",
     *(struct.pack(">h", number) for number in (-1, -2, 2**15 - 1)),
     *(struct.pack(">i", number) for number in (-1, -2, 2**31 - 1, -(2**31))),
@@ -169,7 +169,11 @@ def check_memory(
     """A frame takes memory for what it has, not for what it announces."""
     for sample in samples:
         for at in range(sample.position, len(sample.frame)):
-            for number in (unsigned_varint(2**32 - 1), struct.pack(">i", 2**31 - 1), unsigned_varint(2**19)):
+            for number in (
+                encode_unsigned_varint(2**32 - 1),
+                struct.pack(">i", 2**31 - 1),
+                encode_unsigned_varint(2**19),
+            ):
                 for filler in (b"\0", b"\1", b"\2"):
                     frame = memoryview(sample.frame[:at] + number + filler * 500)
                     tracemalloc.start()

@@ -78,14 +78,14 @@ class ClassicGroup:
         return self.rebalance.protocol_type
 
     @classmethod
-    def restored(cls, group_id: str, value: ClassicGroupValue, host: GroupHost) -> ClassicGroup:
+    def from_value(cls, group_id: str, value: ClassicGroupValue, host: GroupHost) -> ClassicGroup:
         """The group as it was stored: Stable with its members, or Empty."""
         group = cls(group_id, host)
         group.rebalance.restore(value)
         return group
 
     @classmethod
-    def converted(
+    def from_members(
         cls, group_id: str, *, generation: int, members: Iterable[Member], host: GroupHost
     ) -> ClassicGroup:
         """A stable group of the members of a former consumer group. The caller sets their assignments."""

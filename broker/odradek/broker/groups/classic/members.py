@@ -112,7 +112,7 @@ class Member:
         """The member's favourite among `candidates`, of which it knows at least one."""
         return next(name for name, _ in self.protocols if name in candidates)
 
-    def stored(self, protocol: str, assignment: bytes) -> ClassicMemberValue:
+    def as_value(self, protocol: str, assignment: bytes) -> ClassicMemberValue:
         return ClassicMemberValue(
             member_id=self.member_id,
             group_instance_id=self.instance_id,

@@ -402,7 +402,7 @@ class Rebalance:
             leader=self.members.leader,
             state_timestamp_ms=self.state_timestamp_ms,
             members=tuple(
-                member.stored(
+                member.as_value(
                     protocol,
                     member.assignment if assignments is None else assignments.get(member.member_id, b""),
                 )

@@ -23,7 +23,7 @@ from odradek.broker.groups.classic.members import (
 from odradek.broker.groups.consumer.group import ConsumerGroup, ConsumerGroupHost
 from odradek.broker.groups.consumer.planning import Planning
 from odradek.broker.groups.consumer.schema import ClassicProtocols, CurrentValue, MemberState, MemberValue
-from odradek.broker.groups.consumer.update import GroupUpdate, sorted_once
+from odradek.broker.groups.consumer.update import GroupUpdate, sort_unique
 from odradek.broker.groups.conversion import Conversion, GroupParts, ids_of
 from odradek.foundation.errors import (
     FencedInstanceId,
@@ -68,12 +68,12 @@ class ClassicMembers:
         self._planning.plan(
             group,
             metadata_bytes // _NAME_BYTES,
-            partial(self._planned, group, member_id, request),
-            partial(self._answered, group, member_id, request, answer),
+            partial(self._plan_step, group, member_id, request),
+            partial(self._write_step, group, member_id, request, answer),
             lambda error: answer(JoinResult(error=error, member_id=member_id)),
         )
 
-    def _planned(self, group: ConsumerGroup, member_id: str, request: JoinRequest) -> _Step | None:
+    def _plan_step(self, group: ConsumerGroup, member_id: str, request: JoinRequest) -> _Step | None:
         """The member's step; None for one that has to join again with its id. Raises as `_check_join`, `_member`."""
         subscription = self._check_join(group, request)
         if request.requires_known_member_id:
@@ -85,7 +85,7 @@ class ClassicMembers:
         owned = ids_of(subscription.owned_partitions, update.topics)
         return _Step(update, replaced, update.reconcile(member_id, owned))
 
-    def _answered(
+    def _write_step(
         self,
         group: ConsumerGroup,
         member_id: str,
@@ -253,7 +253,7 @@ def _member_value(known: MemberValue | None, request: JoinRequest, subscription:
         rack_id=subscription.rack_id if subscription.rack_id or known is None else known.rack_id,
         client_id=request.client_id,
         client_host=request.client_host,
-        topic_names=sorted_once(subscription.topics),
+        topic_names=sort_unique(subscription.topics),
         topic_regex=None,
         rebalance_timeout_ms=request.rebalance_timeout_ms,
         server_assignor=None if known is None else known.server_assignor,

@@ -202,12 +202,12 @@ class ConsumerGroup:
     def _put_current(self, member_id: str, value: CurrentValue | None) -> None:
         old = self.currents.pop(member_id, None)
         if old is not None:
-            for partition in owned_partitions(old):
+            for partition in list_owned_partitions(old):
                 if self.owners.get(partition) == member_id:
                     del self.owners[partition]
         if value is not None:
             self.currents[member_id] = value
-            for partition in owned_partitions(value):
+            for partition in list_owned_partitions(value):
                 self.owners[partition] = member_id
 
     def live_records(self) -> Iterator[EncodedRecord]:
@@ -259,7 +259,7 @@ class ConsumerGroup:
         """The topic names that members subscribe to, and the partitions that they hold."""
         return len(self._subscribers) + len(self.owners)
 
-    def subscribed_topics(self) -> set[str]:
+    def list_subscribed_topics(self) -> set[str]:
         """Topics that members subscribe to by name or by pattern."""
         topics = set(self._subscribers)
         for pattern in self._pattern_members:
@@ -273,7 +273,7 @@ class ConsumerGroup:
             return True
         if self._topics_of_patterns is None:
             # Kept until a record changes the group: one request asks about many topics.
-            self._topics_of_patterns = frozenset(self.subscribed_topics())
+            self._topics_of_patterns = frozenset(self.list_subscribed_topics())
         return topic in self._topics_of_patterns
 
     def unread_subscriptions(self) -> Callable[[], None] | None:
@@ -412,7 +412,7 @@ class ConsumerGroup:
         self._host.fence_members(self, sorted(self.members), on_written)
 
 
-def owned_partitions(current: CurrentValue) -> Iterator[tuple[UUID, int]]:
+def list_owned_partitions(current: CurrentValue) -> Iterator[tuple[UUID, int]]:
     """The partitions that a member holds: its assignment, and what it must revoke and has not confirmed."""
     for assignment in (current.assigned, current.pending_revocation):
         for topic_id, partitions in assignment.items():

@@ -27,7 +27,7 @@ from odradek.broker.groups.consumer.schema import (
     MemberValue,
     RecordKind,
 )
-from odradek.broker.groups.consumer.update import GroupUpdate, is_part_of, sorted_once
+from odradek.broker.groups.consumer.update import GroupUpdate, is_part_of, sort_unique
 from odradek.broker.groups.context import GroupContext
 from odradek.broker.groups.conversion import Conversion, GroupParts
 from odradek.foundation.errors import (
@@ -165,12 +165,12 @@ class ConsumerRequests:
         self._planning.plan(
             group,
             len(request.topic_names or ()) + len(request.owned or ()),
-            partial(self._planned, group, member_id, request),
-            partial(self._answered, group, first_records, member_id, request, answer),
+            partial(self._plan_step, group, member_id, request),
+            partial(self._write_step, group, first_records, member_id, request, answer),
             answer,
         )
 
-    def _planned(self, group: ConsumerGroup, member_id: str, request: ConsumerGroupHeartbeat) -> _Step:
+    def _plan_step(self, group: ConsumerGroup, member_id: str, request: ConsumerGroupHeartbeat) -> _Step:
         """The member's step, and what it changes of the group. Raises as `_admit`."""
         update = GroupUpdate(group, self._context)
         _admit(update, member_id, request)
@@ -180,7 +180,7 @@ class ConsumerRequests:
         update.advance(member_id, _member_value(update.group.members.get(member_id), request))
         return _Step(update, before, update.reconcile(member_id, request.owned))
 
-    def _answered(
+    def _write_step(
         self,
         group: ConsumerGroup,
         first_records: Sequence[EncodedRecord],
@@ -205,7 +205,7 @@ class ConsumerRequests:
 
         def on_written(error: OdradekError | None) -> None:
             if error is not None:
-                self._conversion.cancelled(group_id)
+                self._conversion.cancel_conversion(group_id)
                 answer(error)
                 return
             written = self._groups.consumer(group_id)
@@ -405,7 +405,7 @@ def _member_value(known: MemberValue | None, request: ConsumerGroupHeartbeat) ->
         rack_id=known.rack_id if request.rack_id is None else request.rack_id,
         client_id=request.client_id,
         client_host=request.client_host,
-        topic_names=known.topic_names if names is None else sorted_once(names),
+        topic_names=known.topic_names if names is None else sort_unique(names),
         topic_regex=known.topic_regex if request.topic_regex is None else request.topic_regex,
         rebalance_timeout_ms=known.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
         server_assignor=known.server_assignor if request.server_assignor is None else request.server_assignor,

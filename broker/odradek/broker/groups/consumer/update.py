@@ -117,7 +117,9 @@ class GroupUpdate:
     def _metadata_hash(self) -> int:
         digest = hashlib.blake2b(digest_size=8)
         # Nearly all names of a large subscription may be of no topic.
-        for name in sorted_once([name for name in self.group.subscribed_topics() if name in self.topics]):
+        for name in sort_unique(
+            [name for name in self.group.list_subscribed_topics() if name in self.topics]
+        ):
             topic = self.topics[name]
             digest.update(f"{name}\0{topic.id}\0{len(topic.partitions)}\0".encode())
         return int.from_bytes(digest.digest(), "big", signed=True)
@@ -135,7 +137,7 @@ class GroupUpdate:
         topic_ids = {topic_id for spec in members.values() for topic_id in spec.topics}
         by_id = self._image.topics_by_id
         counts = {topic_id: len(by_id[topic_id].partitions) for topic_id in topic_ids}
-        targets = assignor(preferred_assignor(group, self._context.settings))(members, counts)
+        targets = assignor(choose_assignor(group, self._context.settings))(members, counts)
         for member_id in group.members:
             target = targets.get(member_id, {})
             if member_id not in group.targets or group.targets[member_id] != target:
@@ -172,7 +174,7 @@ class GroupUpdate:
         self.group.apply(RecordKind.CURRENT, member_id, None)
 
 
-def preferred_assignor(group: ConsumerGroup, settings: Settings) -> str:
+def choose_assignor(group: ConsumerGroup, settings: Settings) -> str:
     """The server-side assignor that most members ask for, else the first of group.consumer.assignors."""
     votes: dict[str, int] = {}
     for member in group.members.values():
@@ -182,7 +184,7 @@ def preferred_assignor(group: ConsumerGroup, settings: Settings) -> str:
     return max(votes, key=lambda name: (votes[name], name)) if votes else default
 
 
-def sorted_once(names: Sequence[str]) -> tuple[str, ...]:
+def sort_unique(names: Sequence[str]) -> tuple[str, ...]:
     """The names sorted, each once. Many are sorted in pieces, in between which other threads run."""
     if len(names) <= GROUP_NAMES_PLANNED_AT_ONCE_MAX:
         return tuple(sorted(set(names)))

@@ -53,7 +53,7 @@ class FollowerReading(FetchReading):
         self._throttled_bytes = 0
         self._debt_bytes = 0.0
 
-    def watched(self, results: list[Fetched]) -> list[Watched]:
+    def list_watched(self, results: list[Fetched]) -> list[Watched]:
         """The ends of the logs. An append to a throttled partition does not wake the fetch."""
         del results  # The targets that were read are watched, and the session for the others.
         held_back, changes = self._held_back, self._changes

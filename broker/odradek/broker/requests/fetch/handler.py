@@ -156,7 +156,7 @@ class Fetch:
             pending.settle(reply)
 
         waiting = self._context.broker.purgatory.wait(
-            self.reading.watched(results),
+            self.reading.list_watched(results),
             bytes_missing=bytes_missing,
             wait_seconds=wait_seconds,
             on_ready=answer_now,
@@ -224,7 +224,7 @@ class Fetch:
                 fetched.partition.replica.bytes_out -= fetched.size
 
     def _remember(self, session: FetchSession, results: list[Fetched]) -> None:
-        session.proof.answered(now=self._context.broker.clock.monotonic_seconds())
+        session.proof.note_answer(now=self._context.broker.clock.monotonic_seconds())
         for fetched in results:
             fetched.remember()
             if fetched.size and self._is_incremental:
@@ -307,7 +307,7 @@ def fetch_of(
     bytes_max = min(request.max_bytes, broker.settings.fetch_max_bytes)
     throttling = broker.throttling
     if throttling is not None:
-        bytes_max, throttling = _limited(throttling, request, context, bytes_max)
+        bytes_max, throttling = _limit_bytes(throttling, request, context, bytes_max)
     reading = _reading(request, context, targets, session if is_incremental else None, bytes_max=bytes_max)
     return Fetch(
         context,
@@ -319,7 +319,7 @@ def fetch_of(
     )
 
 
-def _limited(
+def _limit_bytes(
     throttling: FetchThrottling, request: FetchRequest, context: RequestContext[FetchParts], bytes_max: int
 ) -> tuple[int, FetchThrottling | None]:
     """(most bytes, the quota that counts). More than all windows of a quota could never be sent at once."""

@@ -16,7 +16,7 @@ from odradek.broker.requests.fetch.sessions import (
     ManyPartitions,
     ManyTargets,
 )
-from odradek.broker.requests.long_answers import parsed_in_thread
+from odradek.broker.requests.long_answers import parse_in_thread
 from odradek.broker.requests.parts import FetchParts
 from odradek.foundation.errors import FetchSessionIdNotFound, InvalidRequest, RequestError
 from odradek.foundation.turn_limits import FETCH_SESSION_PARTITIONS_MAX
@@ -37,7 +37,7 @@ async def answer_in_turns(
     context.connection.hold()
     try:
         request = await context.broker.long_work.submit(
-            lambda: parsed_in_thread(parse_fetch_request, header.api_version, frame, header.body_position)
+            lambda: parse_in_thread(parse_fetch_request, header.api_version, frame, header.body_position)
         )
         async with Leftovers() as kept:
             kept.until_end(request.partitions)
@@ -110,7 +110,9 @@ async def _answer_many(
     bytes_missing = fetch.min_bytes - fetch.reading.size
     if bytes_missing > 0 and request.max_wait_ms > 0 and not fetch.reading.must_answer_now:
         wait_seconds = request.max_wait_ms / 1000
-        if await _waited(fetch, results, context, bytes_missing=bytes_missing, wait_seconds=wait_seconds):
+        if await _wait_for_more(
+            fetch, results, context, bytes_missing=bytes_missing, wait_seconds=wait_seconds
+        ):
             results = await fetch.reading.read_in_turns(after_wait=True)
     async with Leftovers() as kept:
         if isinstance(fetch.reading.targets, list):
@@ -118,7 +120,7 @@ async def _answer_many(
         return await fetch.answer_in_turns(kept.until_end(results))
 
 
-async def _waited(
+async def _wait_for_more(
     fetch: Fetch,
     results: list[Fetched],
     context: RequestContext[FetchParts],
@@ -131,7 +133,7 @@ async def _waited(
         return False
     ready = asyncio.Event()
     waiting = context.broker.purgatory.wait(
-        fetch.reading.watched(results),
+        fetch.reading.list_watched(results),
         bytes_missing=bytes_missing,
         wait_seconds=wait_seconds,
         on_ready=ready.set,

@@ -140,7 +140,7 @@ class FetchReading:
         # Partitions are looked up only then, so the reading of all others costs nothing more.
         self._partitions = cast(HostedPartitions, _Denying(self._partitions, topics))
 
-    def watched(self, results: list[Fetched]) -> list[Watched]:
+    def list_watched(self, results: list[Fetched]) -> list[Watched]:
         """The replicas to watch for more to read."""
         return [fetched.partition.replica for fetched in results if fetched.partition is not None]
 
@@ -206,7 +206,7 @@ class FetchReading:
             fetched.size = records.size
             self.size += records.size
             if self._is_committed_only:
-                fetched.aborted = partition.reader.aborted_transactions(target.fetch_offset, records)
+                fetched.aborted = partition.reader.find_aborted_transactions(target.fetch_offset, records)
         elif self._is_committed_only:
             fetched.aborted = []  # As Kafka: null is for readers of uncommitted records.
 

@@ -176,7 +176,7 @@ class FetchSessionCache:
                 if not own:
                     del self._of_followers[session.follower_id]
 
-    def followed_as_of(self, broker_id: int, topic_id: bytes, partition: int, leader_epoch: int) -> float:
+    def get_followed_as_of(self, broker_id: int, topic_id: bytes, partition: int, leader_epoch: int) -> float:
         """As of when the broker followed that partition in that epoch, by its sessions; NEVER if none shows it.
 
         A partition that a fetch does not name again counts as followed in the epoch that the session last named.
@@ -244,7 +244,7 @@ class FetchSessionCache:
         session.used_at = self._now()
         session.epoch = next_epoch(epoch)
         if follower_id == session.follower_id:
-            session.proof.asked_again()
+            session.proof.note_next_fetch()
         self._sessions.move_to_end(session_id)
         return session
 

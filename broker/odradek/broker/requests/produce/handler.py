@@ -23,15 +23,15 @@ from odradek.broker.requests.loading import for_many
 from odradek.broker.requests.parts import ProduceParts
 from odradek.broker.requests.produce.refusals import (
     FIRST_WITH_ZSTD,
+    build_failed_result,
     check_internal,
-    failed_result,
     frame_error,
 )
 from odradek.broker.requests.produce.verification import (
     NOTHING_TO_VERIFY,
     Verification,
     begin_verifying,
-    verified,
+    verify_partitions,
 )
 from odradek.broker.requests.produce.waiting import Uncommitted, when_flushed, when_held_by_all
 from odradek.foundation.errors import InvalidRequiredAcks, RequestError
@@ -131,7 +131,7 @@ async def _verify_and_append(
 ) -> bytes | None:
     """Append what the transaction coordinator confirms."""
     try:
-        by_key = {**await verified(context, verification, question), **refused_by_key}
+        by_key = {**await verify_partitions(context, verification, question), **refused_by_key}
         answer = _append_all(request, context, verification, refused_by_key=by_key)
     finally:
         context.connection.release()
@@ -238,7 +238,7 @@ async def _append_admitted(
         try:
             admitted = await context.broker.long_work.submit(long.work)
         except Exception as error:
-            return failed_result(one.number, error, context, one.key, one.partition, one.records)
+            return build_failed_result(one.number, error, context, one.key, one.partition, one.records)
         one.partition.log.admit_next(admitted)
         again: list[Late] = []
         result = append(one.key, one.number, one.records, acks, context, None, uncommitted, again, one.token)
@@ -265,7 +265,7 @@ def answer_later(
         if not failures:
             return pack_answer(context, acks, topics) if pack is None else pack(topics)
         failed = {
-            id(one.result): failed_result(
+            id(one.result): build_failed_result(
                 one.result.partition, failures[number], context, one.key, one.partition, one.records
             )
             for number, one in enumerate(uncommitted)
@@ -348,7 +348,7 @@ def append(
         late.append(Late(key, index, records, partition, token, long, placeholder))
         return placeholder
     except Exception as error:
-        return failed_result(index, error, context, key, partition, records)
+        return build_failed_result(index, error, context, key, partition, records)
     # Taken apart: a named tuple's attributes would take three times as long.
     first_offset, last_offset, log_append_time_ms, log_start_offset, _, _, _ = appended
     result = _new_tuple(

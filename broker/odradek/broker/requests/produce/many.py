@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from odradek.broker.requests.context import RequestContext
-from odradek.broker.requests.long_answers import parsed_in_thread
+from odradek.broker.requests.long_answers import parse_in_thread
 from odradek.broker.requests.parts import ProduceParts
 from odradek.broker.requests.produce.handler import (
     Late,
@@ -19,7 +19,7 @@ from odradek.broker.requests.produce.handler import (
     pack_answer,
     refusal_of,
 )
-from odradek.broker.requests.produce.verification import begin_verifying, verified
+from odradek.broker.requests.produce.verification import begin_verifying, verify_partitions
 from odradek.broker.requests.produce.waiting import Uncommitted
 from odradek.foundation.errors import RequestError
 from odradek.foundation.turns import Leftovers, Turn
@@ -47,7 +47,7 @@ async def answer_in_turns(
     context.connection.hold()
     try:
         request = await in_thread(
-            lambda: parsed_in_thread(parse_produce_request, header.api_version, frame, header.body_position)
+            lambda: parse_in_thread(parse_produce_request, header.api_version, frame, header.body_position)
         )
         async with Leftovers() as kept:
             kept.until_end(request.topics)
@@ -68,7 +68,7 @@ async def _answer_many(
     verification, refusal = begin_verifying(request, context, refusal, denied)
     refused_by_key: Mapping[tuple[str | bytes, int], RequestError] = {}
     if verification.question is not None:
-        refused_by_key = await verified(context, verification, verification.question)
+        refused_by_key = await verify_partitions(context, verification, verification.question)
     uncommitted: list[Uncommitted] = kept.until_end([])
     late: list[Late] = kept.until_end([])
     results: Results = kept.until_end([])

@@ -85,7 +85,7 @@ def frame_error(records: Buffer, version: int) -> RequestError | None:
     return None
 
 
-def failed_result(
+def build_failed_result(
     index: int,
     error: Exception,
     context: RequestContext[ProduceParts],

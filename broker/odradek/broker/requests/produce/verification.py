@@ -102,7 +102,7 @@ def begin(request: ProduceRequest, partitions: HostedPartitions, *, version: int
     )
 
 
-def refused(
+def name_refusals(
     verification: Verification, refusals: Refusals, *, version: int
 ) -> dict[tuple[str | bytes, int], RequestError]:
     """Why partitions are not appended to, as the request names them."""
@@ -154,10 +154,10 @@ def begin_verifying(
         return NOTHING_TO_VERIFY, without_trace(error)
 
 
-async def verified(
+async def verify_partitions(
     context: RequestContext[ProduceParts], verification: Verification, question: Question
 ) -> Mapping[tuple[str | bytes, int], RequestError]:
     """Why partitions are not appended to, as the transaction coordinator says it."""
     version = context.header.api_version
     refusals = await context.broker.verifier.verify(question, retries=version >= FIRST_THAT_ADDS)
-    return refused(verification, refusals, version=version)
+    return name_refusals(verification, refusals, version=version)

@@ -33,7 +33,7 @@ async def when_flushed(uncommitted: Sequence[Uncommitted], *, answer: MakeAnswer
     failures: dict[int, Exception] = {}
     for number, one in enumerate(uncommitted):
         try:
-            await one.partition.flushed(one.last_offset)
+            await one.partition.wait_until_flushed(one.last_offset)
         except (KafkaStorageError, RequestError) as error:
             failures[number] = error
     return answer(failures)
@@ -53,7 +53,7 @@ def when_held_by_all(
         waiters = one.partition.replica.pending_produces
         wanted[waiters] = max(wanted.get(waiters, 0), one.last_offset + 1)
 
-    def done(outcome: Mapping[Waiters, Exception]) -> None:
+    def take_outcome(outcome: Mapping[Waiters, Exception]) -> None:
         failures = {
             number: outcome[one.partition.replica.pending_produces]
             for number, one in enumerate(uncommitted)
@@ -64,7 +64,7 @@ def when_held_by_all(
             pending.settle_soon(answer(failures))
 
     waiting = context.broker.partitions.acknowledgements.wait(
-        wanted, timeout_seconds=timeout_ms / 1000, on_done=done
+        wanted, timeout_seconds=timeout_ms / 1000, on_done=take_outcome
     )
     if waiting is None:
         full = RequestTimedOut("Too many requests wait for the replicas of this broker; try again.")

@@ -18,12 +18,12 @@ from odradek.broker.requests.rights.rights import Rights, error_for
 from odradek.broker.requests.rights.rules import (
     AnyCheck,
     Named,
-    changed,
+    change_answer,
     each,
-    joined,
-    joined_message,
+    join_denied,
+    join_messages,
     on_element,
-    partitioned,
+    partition_elements,
     reads_group,
     replace,
 )
@@ -65,7 +65,7 @@ def find_coordinator(
         if rights.may(AclOperation.DESCRIBE, resource_type, request.key):
             return handle(request, context)
         return context.response(**denied)
-    allowed, hidden = partitioned(
+    allowed, hidden = partition_elements(
         request.coordinator_keys, lambda key: rights.may(AclOperation.DESCRIBE, resource_type, key)
     )
     if not hidden:
@@ -73,7 +73,7 @@ def find_coordinator(
     answer = context.response(coordinators=[{"key": key, **denied} for key in hidden])
     if not allowed:
         return answer
-    return joined(handle(replace(request, coordinator_keys=tuple(allowed)), context), answer)
+    return join_denied(handle(replace(request, coordinator_keys=tuple(allowed)), context), answer)
 
 
 def list_groups(
@@ -91,7 +91,7 @@ def list_groups(
         ]
         return replace(answer, groups=tuple(groups))
 
-    return changed(handle(request, context), visible)
+    return change_answer(handle(request, context), visible)
 
 
 def offset_fetch(
@@ -123,11 +123,13 @@ def offset_fetch(
             if one.error_code:
                 shown.append(one)
                 continue
-            denied = _denied_topics(context, hidden_topics).groups[0].topics
+            denied = _answer_denied_topics(context, hidden_topics).groups[0].topics
             shown.append(replace(one, topics=(*_visible_answers(one.topics, rights), *denied)))
         return replace(found, groups=tuple(shown))
 
-    return joined(changed(handle(replace(request, groups=tuple(groups)), context), visible), answer)
+    return join_denied(
+        change_answer(handle(replace(request, groups=tuple(groups)), context), visible), answer
+    )
 
 
 def _offset_fetch_of_one(
@@ -144,17 +146,17 @@ def _offset_fetch_of_one(
     def visible(found: responses.OffsetFetchResponse) -> Message:
         if getattr(found, "error_code", 0):
             return found
-        denied = _denied_topics(context, hidden).topics
+        denied = _answer_denied_topics(context, hidden).topics
         return replace(found, topics=(*_visible_answers(found.topics, rights), *denied))
 
-    return changed(handle(replace(request, topics=shown_topics), context), visible)
+    return change_answer(handle(replace(request, topics=shown_topics), context), visible)
 
 
 def _by_visibility(topics: Iterable[T] | None, rights: Rights) -> tuple[tuple[T, ...] | None, list[T]]:
     """The topics that the client may describe, None where all are asked for, and the others."""
     if topics is None:
         return None, []
-    shown, hidden = partitioned(
+    shown, hidden = partition_elements(
         topics, lambda topic: rights.may(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic.name)
     )
     return tuple(shown), hidden
@@ -166,7 +168,7 @@ def _visible_answers(topics: Iterable[T], rights: Rights) -> tuple[T, ...]:
     )
 
 
-def _denied_topics(
+def _answer_denied_topics(
     context: AnyContext,
     hidden: Sequence[requests.OffsetFetchRequestTopic] | Sequence[requests.OffsetFetchRequestTopics],
 ) -> responses.OffsetFetchResponse:
@@ -194,7 +196,7 @@ def offset_delete(
     if error is not None:
         return context.response(error_code=error_code(error), topics=[])
 
-    allowed, hidden = partitioned(
+    allowed, hidden = partition_elements(
         request.topics, lambda topic: rights.may(AclOperation.READ, AclResourceType.TOPIC, topic.name)
     )
     if not hidden:
@@ -202,9 +204,9 @@ def offset_delete(
     denied = context.response(topics=partition_codes(hidden, {}, otherwise=_TOPIC_DENIED))
 
     def complete(answer: responses.OffsetDeleteResponse) -> Message:
-        return answer if answer.error_code else joined_message(answer, denied)
+        return answer if answer.error_code else join_messages(answer, denied)
 
-    return changed(handle(replace(request, topics=tuple(allowed)), context), complete)
+    return change_answer(handle(replace(request, topics=tuple(allowed)), context), complete)
 
 
 def heartbeat_of_subscription(
@@ -245,7 +247,7 @@ def describe_consumer_groups(
             for topic in assignment.topic_partitions
         )
 
-    def shown(answer: responses.ConsumerGroupDescribeResponse) -> Message:
+    def hide_denied_groups(answer: responses.ConsumerGroupDescribeResponse) -> Message:
         hidden = {group.group_id for group in answer.groups if not is_visible(group)}
         if not hidden:
             return answer
@@ -256,6 +258,6 @@ def describe_consumer_groups(
             ]
         )
         others = tuple(group for group in answer.groups if group.group_id not in hidden)
-        return joined_message(replace(answer, groups=others), denied)
+        return join_messages(replace(answer, groups=others), denied)
 
-    return changed(_DESCRIBED(handle, request, context, rights), shown)
+    return change_answer(_DESCRIBED(handle, request, context, rights), hide_denied_groups)

@@ -15,7 +15,7 @@ from odradek.broker.requests.context import AnyContext, RequestContext
 from odradek.broker.requests.fetch import handler as fetch_handler
 from odradek.broker.requests.fetch.reading import FetchReading
 from odradek.broker.requests.loading import Answer, Handle
-from odradek.broker.requests.long_answers import parsed_in_thread
+from odradek.broker.requests.long_answers import parse_in_thread
 from odradek.broker.requests.parts import FetchParts, ProduceParts
 from odradek.broker.requests.produce import handler as produce_handler
 from odradek.broker.requests.rights.rights import Rights, error_for, logs_allowed
@@ -51,7 +51,7 @@ def produce_behind_check(handle: Handle, authorizer: Authorizer) -> Handle:
     """
     answer_one = produce_handler.answer_one if handle is produce_handler.handle else None
 
-    def checked(frame: memoryview, context: RequestContext[ProduceParts]) -> Answer:
+    def handle_produce(frame: memoryview, context: RequestContext[ProduceParts]) -> Answer:
         header = context.header
         version = header.api_version
         # By index: a named tuple's attribute takes three times as long.
@@ -62,7 +62,7 @@ def produce_behind_check(handle: Handle, authorizer: Authorizer) -> Handle:
                 return answer_one(one, context)  # type: ignore[return-value]
         return produce(handle, frame, context, Rights(authorizer, context))
 
-    return cast(Handle, checked)
+    return cast(Handle, handle_produce)
 
 
 def produce(
@@ -83,7 +83,7 @@ def produce(
         )
         return answer
     refusal = _transaction_refusal(request, rights)
-    denied = {} if refusal is not None else _denied_topics(request, context, rights)
+    denied = {} if refusal is not None else _find_denied_topics(request, context, rights)
     if refusal is not None or denied:
         return cast(Answer, produce_handler.answer_request(request, context, refusal=refusal, denied=denied))
     is_usual = header.api_version >= FIRST_FLEXIBLE and request.transactional_id is None
@@ -119,7 +119,7 @@ def _transaction_refusal(request: ProduceRequest, rights: Rights) -> RequestErro
     return rights.refusal(AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, request.transactional_id)
 
 
-def _denied_topics(
+def _find_denied_topics(
     request: ProduceRequest, context: RequestContext[ProduceParts], rights: Rights
 ) -> dict[str | bytes, RequestError]:
     return {
@@ -177,7 +177,7 @@ async def _fetch_many(frame: memoryview, context: RequestContext[FetchParts], ri
     asked: list[object] = []
 
     def replica_id() -> int:
-        request = parsed_in_thread(parse_fetch_request, header.api_version, frame, header.body_position)
+        request = parse_in_thread(parse_fetch_request, header.api_version, frame, header.body_position)
         asked.extend((*request.partitions, *request.forgotten))
         return request.replica_id
 

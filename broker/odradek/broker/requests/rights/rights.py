@@ -182,18 +182,18 @@ def _note(
     log(
         "Principal = %s is %s operation = %s from host = %s on resource = %s:LITERAL:%s for request = %s with "
         "resourceRefCount = %d",
-        _shown(principal),
+        _format_name(principal),
         "Allowed" if is_allowed else "Denied",
         operation.name,
         host,
         _TYPE_NAMES[resource_type],
-        _shown(name),
+        _format_name(name),
         request,
         count,
     )
 
 
-def _shown(name: str) -> str:
+def _format_name(name: str) -> str:
     """A name from a client, of bounded length and without characters that could begin another line or hide one."""
     cut = name if len(name) <= AUDIT_NAME_CHARACTERS_MAX else name[:AUDIT_NAME_CHARACTERS_MAX] + "…"
     return cut if cut.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in cut)

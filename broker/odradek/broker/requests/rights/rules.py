@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Generic, Never, Protocol, TypeVar, cast
 from odradek.broker.requests import failures
 from odradek.broker.requests.context import AnyContext, RequestContext
 from odradek.broker.requests.loading import Answer, Handle
-from odradek.broker.requests.long_answers import free, made
+from odradek.broker.requests.long_answers import free, make_in_turns
 from odradek.broker.requests.rights.rights import Rights
 from odradek.foundation.errors import RequestError
 from odradek.foundation.loop_turns import next_turn
@@ -150,7 +150,7 @@ def each(field: str, element_need: ElementNeed[R, E], *needs: Need[R], **default
             return Pending(check_in_parts(handle, request, context, elements, sorting))
         sorting.take(elements)
         refused = refusal(request, context, sorting) if sorting.denied else None
-        return answered(handle, request, context, sorting, refused)
+        return answer_allowed(handle, request, context, sorting, refused)
 
     async def check_in_parts(
         handle: Handle,
@@ -168,20 +168,22 @@ def each(field: str, element_need: ElementNeed[R, E], *needs: Need[R], **default
                 kept.until_end(denied)
             refused = None
             if sorting.denied:
-                refused = await made(context, len(elements), lambda: refusal(request, context, sorting))
-            answer = answered(handle, request, context, sorting, refused)
+                refused = await make_in_turns(
+                    context, len(elements), lambda: refusal(request, context, sorting)
+                )
+            answer = answer_allowed(handle, request, context, sorting, refused)
             return await answer if isinstance(answer, Pending) else answer
 
     def refusal(request: R, context: AnyContext, sorting: _Sorting[R, E]) -> Message:
         """The answer for all that is denied."""
         answer: Message | None = None
         for error, elements in sorting.denied.values():
-            part = _denied(replace(request, **{field: tuple(elements)}), context, error, defaults)
-            answer = part if answer is None else joined_message(part, answer)
+            part = _answer_denied(replace(request, **{field: tuple(elements)}), context, error, defaults)
+            answer = part if answer is None else join_messages(part, answer)
         assert answer is not None
         return answer
 
-    def answered(
+    def answer_allowed(
         handle: Handle,
         request: R,
         context: AnyContext,
@@ -192,12 +194,12 @@ def each(field: str, element_need: ElementNeed[R, E], *needs: Need[R], **default
             return handle(request, context)
         if not sorting.allowed:
             return refused
-        return joined(handle(replace(request, **{field: tuple(sorting.allowed)}), context), refused)
+        return join_denied(handle(replace(request, **{field: tuple(sorting.allowed)}), context), refused)
 
     return check
 
 
-def partitioned(elements: Iterable[E], is_allowed: Callable[[E], bool]) -> tuple[list[E], list[E]]:
+def partition_elements(elements: Iterable[E], is_allowed: Callable[[E], bool]) -> tuple[list[E], list[E]]:
     """The elements that are allowed and the others, each asked about once."""
     allowed: list[E] = []
     others: list[E] = []
@@ -209,7 +211,7 @@ def partitioned(elements: Iterable[E], is_allowed: Callable[[E], bool]) -> tuple
 _TOP: Final = ("error_code", "error_message")
 
 
-def _denied(
+def _answer_denied(
     request: object, context: AnyContext, error: RequestError, defaults: Mapping[str, object]
 ) -> Message:
     """The answer for the elements of `request`, all denied; it has no error of the whole."""
@@ -242,12 +244,12 @@ def _with_defaults(element: M, defaults: Mapping[str, object]) -> M:
     return replace(element, **changes)
 
 
-def joined(answer: Answer, denied: Message) -> Answer:
+def join_denied(answer: Answer, denied: Message) -> Answer:
     """The answer with the elements of `denied` besides its own."""
-    return changed(answer, lambda ready: joined_message(cast(Message, ready), denied))
+    return change_answer(answer, lambda ready: join_messages(cast(Message, ready), denied))
 
 
-def joined_message(answer: M, denied: object) -> M:
+def join_messages(answer: M, denied: object) -> M:
     """As `joined`, of an answer that is there."""
     changes = {
         name: (*getattr(denied, name), *getattr(answer, name))
@@ -257,7 +259,7 @@ def joined_message(answer: M, denied: object) -> M:
     return replace(answer, **changes)
 
 
-def changed(answer: Answer, change: Callable[[A], Message]) -> Answer:
+def change_answer(answer: Answer, change: Callable[[A], Message]) -> Answer:
     """The answer of a handler after `change`, now or once it is there."""
     if isinstance(answer, Pending):
         return cast("Pending[A]", answer).then(change)

@@ -103,14 +103,14 @@ def describe_tokens(
     rights: Rights,
 ) -> Answer:
     """Describe on a token, or DescribeTokens on its owner, for tokens of others."""
-    from odradek.broker.requests.describe_delegation_token import described
+    from odradek.broker.requests.describe_delegation_token import describe_visible
 
     def may_see(token: DelegationToken) -> bool:
         return rights.could(AclOperation.DESCRIBE_TOKENS, AclResourceType.USER, token.owner) or rights.could(
             AclOperation.DESCRIBE, AclResourceType.DELEGATION_TOKEN, token.id
         )
 
-    return described(request, context, may_see=may_see)
+    return describe_visible(request, context, may_see=may_see)
 
 
 CHECKS: Final[dict[int, Check[Never]]] = {
@@ -169,7 +169,7 @@ CHECKS: Final[dict[int, Check[Never]]] = {
     ApiKey.DESCRIBE_CLUSTER: nothing,
     ApiKey.DESCRIBE_PRODUCERS: each("topics", on_topic(_READ)),
     ApiKey.DESCRIBE_TRANSACTIONS: transactions.describe,
-    ApiKey.LIST_TRANSACTIONS: transactions.listed,
+    ApiKey.LIST_TRANSACTIONS: transactions.list_visible,
     ApiKey.ALLOCATE_PRODUCER_IDS: _BROKERS_ONLY,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: groups.heartbeat_of_subscription,
     ApiKey.CONSUMER_GROUP_DESCRIBE: groups.describe_consumer_groups,

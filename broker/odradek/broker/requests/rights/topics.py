@@ -15,9 +15,9 @@ from odradek.broker.requests.rights.rights import Rights, error_for
 from odradek.broker.requests.rights.rules import (
     AnyCheck,
     ElementNeed,
-    changed,
+    change_answer,
     each,
-    joined,
+    join_denied,
     on_topic,
     replace,
 )
@@ -124,7 +124,7 @@ def create(handle: Handle, request: CreateTopicsRequest, context: AnyContext, ri
     def without_configs(ready: CreateTopicsResponse) -> Message:
         return replace(ready, topics=tuple([_without_configs(topic, rights) for topic in ready.topics]))
 
-    return changed(answer, without_configs)
+    return change_answer(answer, without_configs)
 
 
 async def _without_configs_in_turns(answer: Answer, rights: Rights) -> Message:
@@ -167,12 +167,12 @@ def delete(handle: Handle, request: DeleteTopicsRequest, context: AnyContext, ri
     version = context.header.api_version
     field = "topics" if version >= _FIRST_WITH_TOPIC_IDS else "topic_names"
     image = context.broker.images.current
-    counts = Counter(map(_asked_for, getattr(request, field)))
+    counts = Counter(map(_read_topic, getattr(request, field)))
     allowed: list[str | DeleteTopicState] = []
     denied: list[dict[str, object]] = []
     error = error_for(_TOPIC)
     for asked in getattr(request, field):
-        name, topic_id = _asked_for(asked)
+        name, topic_id = _read_topic(asked)
         found = image.topics_by_id.get(topic_id) if topic_id is not None else None
         known = name if name is not None else None if found is None else found.name
         is_mistake = known is None or (name is not None and topic_id is not None)
@@ -190,10 +190,14 @@ def delete(handle: Handle, request: DeleteTopicsRequest, context: AnyContext, ri
     if not denied:
         return handle(request, context)
     answer = context.response(responses=denied)
-    return joined(handle(replace(request, **{field: tuple(allowed)}), context), answer) if allowed else answer
+    return (
+        join_denied(handle(replace(request, **{field: tuple(allowed)}), context), answer)
+        if allowed
+        else answer
+    )
 
 
-def _asked_for(asked: str | DeleteTopicState) -> tuple[str | None, TopicId | None]:
+def _read_topic(asked: str | DeleteTopicState) -> tuple[str | None, TopicId | None]:
     """The name and the id of a topic as a request has them, by its version."""
     return (asked, None) if isinstance(asked, str) else (asked.name, asked.topic_id)
 

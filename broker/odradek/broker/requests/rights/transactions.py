@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from odradek.broker.requests.context import AnyContext
 from odradek.broker.requests.loading import Answer, Handle
-from odradek.broker.requests.long_answers import MANY, has_many, made
+from odradek.broker.requests.long_answers import MANY, has_many, make_in_turns
 from odradek.broker.requests.rights.rights import Rights, error_for
-from odradek.broker.requests.rights.rules import AnyCheck, changed, each, on_element, replace
+from odradek.broker.requests.rights.rules import AnyCheck, change_answer, each, on_element, replace
 from odradek.foundation.errors import RequestError
 from odradek.foundation.transaction_errors import OperationNotAttempted
 from odradek.foundation.turns import Leftovers, Turn
@@ -90,16 +90,18 @@ async def _add_allowed(
             if not rights.may(AclOperation.WRITE, AclResourceType.TOPIC, topic.name, count=count):
                 denied.add(topic.name)
         if denied:
-            return await made(
+            return await make_in_turns(
                 context,
                 len(topics) if not has_many(topic.partitions for topic in topics) else MANY,
-                lambda: context.response(results_by_topic_v3_and_below=_denied(topics, denied)),
+                lambda: context.response(results_by_topic_v3_and_below=_describe_denied(topics, denied)),
             )
     answer = handle(request, context)
     return await answer if isinstance(answer, Pending) else answer
 
 
-def _denied(topics: Iterable[AddPartitionsToTxnTopic], denied: Set[str]) -> Iterator[dict[str, object]]:
+def _describe_denied(
+    topics: Iterable[AddPartitionsToTxnTopic], denied: Set[str]
+) -> Iterator[dict[str, object]]:
     for topic in topics:
         code = _TOPIC_DENIED if topic.name in denied else _NOT_ATTEMPTED
         rows = ({"partition_index": index, "partition_error_code": code} for index in topic.partitions)
@@ -116,15 +118,15 @@ def write_markers(
         return handle(request, context)
     is_long = has_many(topic.partition_indexes for marker in request.markers for topic in marker.topics)
     return Pending(
-        made(
+        make_in_turns(
             context,
             MANY if is_long else len(request.markers),
-            lambda: context.response(markers=map(_denied_marker, request.markers)),
+            lambda: context.response(markers=map(_describe_denied_marker, request.markers)),
         )
     )
 
 
-def _denied_marker(marker: WritableTxnMarker) -> dict[str, object]:
+def _describe_denied_marker(marker: WritableTxnMarker) -> dict[str, object]:
     return {
         "producer_id": marker.producer_id,
         "topics": (
@@ -164,10 +166,12 @@ def describe(
         ]
         return replace(answer, transaction_states=tuple(states))
 
-    return changed(_EACH(handle, request, context, rights), visible)
+    return change_answer(_EACH(handle, request, context, rights), visible)
 
 
-def listed(handle: Handle, request: ListTransactionsRequest, context: AnyContext, rights: Rights) -> Answer:
+def list_visible(
+    handle: Handle, request: ListTransactionsRequest, context: AnyContext, rights: Rights
+) -> Answer:
     """Those with Describe: never an error."""
 
     def visible(answer: ListTransactionsResponse) -> Message:
@@ -178,4 +182,4 @@ def listed(handle: Handle, request: ListTransactionsRequest, context: AnyContext
         )
         return replace(answer, transaction_states=states)
 
-    return changed(handle(request, context), visible)
+    return change_answer(handle(request, context), visible)

@@ -153,10 +153,10 @@ class ZookeeperSettings:
         raise AttributeError(f"settings are frozen: {attribute} cannot be set")
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{key}={self.shown(key)}" for key in self.given)
+        shown = ", ".join(f"{key}={self.show_value(key)}" for key in self.given)
         return f"ZookeeperSettings({shown})"
 
-    def shown(self, key: str) -> str:
+    def show_value(self, key: str) -> str:
         """The text given for `key`, for a log line: secrets, and keys of unknown nature, are hidden."""
         setting = USED.get(key)
         return "[hidden]" if setting is None or setting.is_sensitive else self.given[key]

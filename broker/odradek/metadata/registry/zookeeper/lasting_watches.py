@@ -79,12 +79,12 @@ class LastingWatches:
         unwatch = self._watches.add(path, callback)
         watched = self._watched.get(path)
         if watched is None:
-            watched = self._watched[path] = _WatchedPath(path, self._fired)
+            watched = self._watched[path] = _WatchedPath(path, self._handle_event)
         if not (watched.is_armed or watched.arming):
             self._arm_or_wait(watched)
         return unwatch
 
-    def connected(self, session: ZooKeeperSession) -> None:
+    def handle_connect(self, session: ZooKeeperSession) -> None:
         """The session is connected (again), without its watches."""
         self._session = session
         self._connection += 1
@@ -140,9 +140,9 @@ class LastingWatches:
             session.ask(watched.path, "get_children_async", path, watch=watched.fired, include_data=True),
             return_exceptions=True,
         )
-        reads.add_done_callback(partial(self._armed, watched, self._connection))
+        reads.add_done_callback(partial(self._end_arming, watched, self._connection))
 
-    def _fired(self, watched: _WatchedPath, event: Any) -> None:
+    def _handle_event(self, watched: _WatchedPath, event: Any) -> None:
         """A watch fired: for a change, or (without a path) with the end of its connection."""
         if event.path is None or self._watched.get(watched.path) is not watched:
             return
@@ -159,20 +159,22 @@ class LastingWatches:
         else:
             self._arm_or_wait(watched)
 
-    def _armed(self, watched: _WatchedPath, connection: int, reads: asyncio.Future[list[object]]) -> None:
+    def _end_arming(
+        self, watched: _WatchedPath, connection: int, reads: asyncio.Future[list[object]]
+    ) -> None:
         watched.arming = False
         self._arming_count -= 1
         if reads.cancelled() or self._watched.get(watched.path) is not watched:
             return
         version = self._version_read(watched, *reads.result())
         if version is not None and connection == self._connection:
-            self._seen(watched, version)
+            self._note_version(watched, version)
         elif self._watches.has(watched.path):
             # Armed as soon as the session is connected again.
             self._waiting[watched.path] = None
         self._arm_waiting()
 
-    def _seen(self, watched: _WatchedPath, version: NodeVersion) -> None:
+    def _note_version(self, watched: _WatchedPath, version: NodeVersion) -> None:
         watched.is_armed = not watched.fired_again
         has_changed = watched.version is not None and watched.version != version
         watched.version = version

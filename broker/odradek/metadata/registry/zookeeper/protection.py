@@ -1,8 +1,8 @@
 """Finds the nodes in ZooKeeper that others may change, or read where they hold secrets, and protects them.
 
-A node is *open* when its access list gives any client more than `security.owned` does. Such an entry has the scheme
-`world` or `ip`, which no login backs. A node is *foreign* when this user may not change its access list. A node that
-was open gets the access list of a new one, without what else was in it: any client could have added that.
+A node is *open* when its access list gives any client more than `security.build_owned_acl` does. Such an entry has the
+scheme `world` or `ip`, which no login backs. A node is *foreign* when this user may not change its access list. A node
+that was open gets the access list of a new one, without what else was in it: any client could have added that.
 
 Access lists are not inherited, so each node is asked about: two requests each, and a few nodes at once.
 """
@@ -17,7 +17,7 @@ from kazoo.security import ACL, Permissions
 
 from odradek.foundation.limits import REGISTRY_NODES_CHECKED_AT_ONCE_MAX
 from odradek.foundation.registry_errors import NoNode, StoreAccessDenied, VersionConflict
-from odradek.metadata.registry.zookeeper.security import owned, too_wide
+from odradek.metadata.registry.zookeeper.security import build_owned_acl, too_wide
 
 if TYPE_CHECKING:
     from kazoo.protocol.states import ZnodeStat
@@ -64,7 +64,7 @@ class NodeProtection:
         self._nodes = nodes
         self._own_ids = own_ids
 
-    async def found(self, paths: Sequence[str], *, with_children: bool) -> AsyncIterator[OpenNode]:
+    async def find_open(self, paths: Sequence[str], *, with_children: bool) -> AsyncIterator[OpenNode]:
         """The nodes at `paths` that are open or foreign, and those below them. Missing ones are left out."""
         waiting = list(reversed(paths))
         while waiting:
@@ -78,7 +78,7 @@ class NodeProtection:
         children: list[str] = []
         try:
             entries, _ = await self._nodes.access_list(path)
-            found = self._judged(path, entries)
+            found = self._judge_node(path, entries)
             if with_children:
                 names = await self._nodes.children(path)
                 children = [f"{'' if path == '/' else path}/{name}" for name in names]
@@ -96,9 +96,9 @@ class NodeProtection:
         while True:
             try:
                 entries, stat = await self._nodes.access_list(path)
-                found = self._judged(path, entries)
+                found = self._judge_node(path, entries)
                 if found is not None and not found.is_foreign:
-                    await self._nodes.set_access_list(path, owned(path), version=stat.aversion)
+                    await self._nodes.set_access_list(path, build_owned_acl(path), version=stat.aversion)
                 return found
             except VersionConflict:
                 continue  # Another client changed the list.
@@ -107,7 +107,7 @@ class NodeProtection:
             except StoreAccessDenied:
                 return OpenNode(path, (), is_foreign=True)
 
-    def _judged(self, path: str, entries: Sequence[ACL]) -> OpenNode | None:
+    def _judge_node(self, path: str, entries: Sequence[ACL]) -> OpenNode | None:
         if wide := too_wide(path, entries):
             return OpenNode(path, tuple(map(_text, wide)))
         if self._own_ids and not any(map(self._is_own, entries)):

@@ -45,7 +45,7 @@ def open_to_all(path: str) -> Sequence[ACL]:
     return _ANYBODY
 
 
-def owned(path: str) -> Sequence[ACL]:
+def build_owned_acl(path: str) -> Sequence[ACL]:
     """The access list of a node at `path`: its creator may do everything, others may read it unless it can hold
     secrets.
     """

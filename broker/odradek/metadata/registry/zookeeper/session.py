@@ -167,7 +167,7 @@ class ZooKeeperSession:
         """Handle kazoo's answer, on the loop."""
         if isinstance(result.exception, ConnectionLoss):
             # kazoo reports it only after it has failed the requests under way, whose callers must see the new state.
-            self._changed(KazooState.SUSPENDED, "", None)
+            self._change_state(KazooState.SUSPENDED, "", None)
         if future.done():
             return
         if result.successful():
@@ -189,10 +189,12 @@ class ZooKeeperSession:
         if state == KazooState.LOST:
             self._handler.end()
         client_id = self.client.client_id
-        work = partial(self._changed, state, self.client.client_state, client_id[0] if client_id else None)
+        work = partial(
+            self._change_state, state, self.client.client_state, client_id[0] if client_id else None
+        )
         self._handler.deliver(work)
 
-    def _changed(self, state: str, detail: str, session_id: int | None) -> None:
+    def _change_state(self, state: str, detail: str, session_id: int | None) -> None:
         if self.state in (SessionState.EXPIRED, SessionState.CLOSED):
             return
         before = self.state

@@ -13,7 +13,7 @@ from struct import Struct
 from typing import Final
 
 from odradek.foundation.named_tuple import NamedTuple
-from odradek.wire.protocol.varint import append_unsigned_varint, unsigned_varint
+from odradek.wire.protocol.varint import append_unsigned_varint, encode_unsigned_varint
 
 PRODUCE_TAG: Final = 0
 FETCH_TAG: Final = 1
@@ -55,7 +55,7 @@ class CurrentLeaders(NamedTuple):
             else:
                 _put_text(nodes, rack)
             nodes.append(0)
-        return bytes((1, _NODE_ENDPOINTS_TAG)) + unsigned_varint(len(nodes)) + bytes(nodes)
+        return bytes((1, _NODE_ENDPOINTS_TAG)) + encode_unsigned_varint(len(nodes)) + bytes(nodes)
 
 
 def _put_text(out: bytearray, text: str) -> None:

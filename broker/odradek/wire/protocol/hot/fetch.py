@@ -38,9 +38,9 @@ from odradek.wire.protocol.hot.current_leaders import FETCH_TAG, CurrentLeaders
 from odradek.wire.protocol.hot.elements import ELEMENTS_BEFORE, TooManyElements
 from odradek.wire.protocol.varint import (
     append_unsigned_varint,
+    read_tagged_structure,
     read_unsigned_varint,
     skip_tagged_fields,
-    tagged_structure,
 )
 
 _FIRST_WITH_LOG_START: Final = 5
@@ -162,7 +162,7 @@ def _parse_flexible(version: int, frame: memoryview, position: int, elements: in
     replica_epoch = -1
     if frame[position]:
         if version >= _FIRST_WITHOUT_REPLICA:
-            state, _ = tagged_structure(frame, position, _TAG_OF_REPLICA_STATE, _REPLICA_STATE)
+            state, _ = read_tagged_structure(frame, position, _TAG_OF_REPLICA_STATE, _REPLICA_STATE)
             replica_id, replica_epoch = state or (-1, -1)
         else:
             skip_tagged_fields(frame, position)

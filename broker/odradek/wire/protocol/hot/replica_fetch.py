@@ -25,9 +25,9 @@ from odradek.foundation.named_tuple import NamedTuple
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.varint import (
     append_unsigned_varint,
+    read_tagged_structure,
     read_unsigned_varint,
     skip_tagged_fields,
-    tagged_structure,
 )
 
 FETCH_VERSION: Final = 17
@@ -164,7 +164,7 @@ def _partition(frame: memoryview, position: int, topic_id: bytes) -> tuple[Parti
         epoch = end_offset = -1
         position = end + 1
     else:
-        diverging, position = tagged_structure(frame, end, 0, _DIVERGING)
+        diverging, position = read_tagged_structure(frame, end, 0, _DIVERGING)
         epoch, end_offset = diverging or (-1, -1)
     return (
         _new(

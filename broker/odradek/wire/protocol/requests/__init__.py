@@ -83,6 +83,6 @@ def complete(structure: type, request: type) -> type:
     return type(structure.__name__, (structure, request), {"__slots__": ()})
 
 
-def nested_type(request: type | None, field: str) -> type | None:
+def find_nested_type(request: type | None, field: str) -> type | None:
     """The type of the structures in a field of `request`."""
     return None if request is None else request.__dict__.get("nested", {}).get(field)

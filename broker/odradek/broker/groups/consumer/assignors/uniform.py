@@ -20,7 +20,10 @@ def assign(members: Members, partition_counts: PartitionCounts) -> dict[str, Ass
     if not members:
         return {}
     subscriptions = {spec.topics for spec in members.values()}
-    kept = {member_id: _kept(members, member_id, partition_counts) for member_id in sorted(members)}
+    kept = {
+        member_id: _list_kept_partitions(members, member_id, partition_counts)
+        for member_id in sorted(members)
+    }
     owned = {partition for partitions in kept.values() for partition in partitions}
     free = [
         (topic_id, partition)
@@ -35,7 +38,9 @@ def assign(members: Members, partition_counts: PartitionCounts) -> dict[str, Ass
     return {member_id: _by_topic(partitions) for member_id, partitions in kept.items()}
 
 
-def _kept(members: Members, member_id: str, partition_counts: PartitionCounts) -> list[TopicPartitionId]:
+def _list_kept_partitions(
+    members: Members, member_id: str, partition_counts: PartitionCounts
+) -> list[TopicPartitionId]:
     """The partitions that the member had and may still have."""
     spec = members[member_id]
     return [
