@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from random import Random
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.client.addresses import Address, parse_addresses
 from odradek.client.connection import NO_FEATURES, BrokerConnection, BrokerFeatures
@@ -40,6 +40,9 @@ from odradek.foundation.ids import TopicPartition
 from odradek.network.network import Network, SystemNetwork
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.errors import code_of
+
+if TYPE_CHECKING:
+    from odradek.wire.protocol.messages import AnyMessage
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -330,22 +333,22 @@ class Client:
 
     # --- requests with retries ------------------------------------------------------------------------------------
 
-    async def ask(self, api: ApiKey, versions: tuple[int, int], **fields: Any) -> Any:
+    async def ask(self, api: ApiKey, versions: tuple[int, int], **fields: Any) -> AnyMessage:
         """Some broker's answer to a request, which is sent again where it got none. Its errors are the caller's."""
 
-        async def attempt() -> Any:
+        async def attempt() -> AnyMessage:
             return await (await self.any_broker()).request(api, versions=versions, **fields)
 
         return await self.with_retries(attempt)
 
     async def ask_controller(
         self, api: ApiKey, versions: tuple[int, int], *, answers: str, **fields: Any
-    ) -> Any:
+    ) -> AnyMessage:
         """The controller's answer, with rows in its field `answers`. The request is sent again when the controller has
         moved, and for no other error of a row.
         """
 
-        async def attempt() -> Any:
+        async def attempt() -> AnyMessage:
             answer = await (await self.controller()).request(api, versions=versions, **fields)
             for row in getattr(answer, answers):
                 if row.error_code == _NOT_CONTROLLER:

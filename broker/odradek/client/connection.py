@@ -24,6 +24,7 @@ from odradek.wire.protocol.framing import parse_response_header, request_header
 
 if TYPE_CHECKING:
     from odradek.client.metadata import ClusterInfo
+    from odradek.wire.protocol.messages import AnyMessage
     from odradek.wire.protocol.responses.cluster import ApiVersionsResponse
 
 API_VERSIONS_VERSION = 3
@@ -174,7 +175,7 @@ class BrokerConnection:
 
     async def request(
         self, api: ApiKey, *, versions: tuple[int, int], timeout_ms: int | None = None, **fields: Any
-    ) -> Any:
+    ) -> AnyMessage:
         """Send and wait for the answer, a message of `wire.protocol.messages`. `fields` are those of all versions;
         fields that the chosen version lacks are left out. Raises ConnectionFailed, ClientTimeout, UnsupportedByBroker.
         """
@@ -200,7 +201,7 @@ class BrokerConnection:
         answer = await self._answer(frame, correlation_id, api, self._request_timeout_ms)
         return answer[parse_response_header(answer, api_key=api, api_version=version)[1] :]
 
-    async def send_only(self, api: ApiKey, *, versions: tuple[int, int], **fields: object) -> None:
+    async def send_only(self, api: ApiKey, *, versions: tuple[int, int], **fields: Any) -> None:
         """Send a request without an answer (a produce request with acks 0). Waits only while the socket is full."""
         version = self.version_of(api, versions)
         await self._exchange.send(self._frame(api, version, fields)[0])

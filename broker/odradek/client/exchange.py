@@ -10,18 +10,19 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from struct import Struct
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from odradek.foundation.client_limits import CLIENT_REQUESTS_IN_FLIGHT_MAX, CLIENT_RESPONSE_BYTES_MAX
 from odradek.wire.protocol import codec, messages
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.framing import FrameReader
+from odradek.wire.protocol.messages import AnyMessage
 
 _correlation_id_at = Struct(">i").unpack_from
 _CORRELATION_IDS: Final = 2**31
 _FIRST_BYTES_KEPT: Final = 8
 # Sends a request in a version, and gives its answer.
-Ask = Callable[..., Awaitable[Any]]
+Ask = Callable[..., Awaitable[AnyMessage]]
 # Logs in, and gives the seconds until the next time, or None.
 LogIn = Callable[[Ask], Awaitable[float | None]]
 
@@ -187,7 +188,7 @@ class LoginRenewal:
 
 
 def _asking(exchange: Exchange) -> Ask:
-    async def ask(api: ApiKey, version: int, **fields: object) -> Any:
+    async def ask(api: ApiKey, version: int, **fields: object) -> AnyMessage:
         number = exchange.next_correlation_id()
         message = messages.request(api, version, **fields)
         frame = codec.encode_request(api, version, number, None, message)

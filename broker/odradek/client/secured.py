@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from odradek.client.properties import PLAINTEXT, SECURITY_PROTOCOL
 from odradek.foundation.settings.broker_settings import USED
 from odradek.network.network import Network, SystemNetwork
 from odradek.network.secured import ConnectionSecurity, SecureNetwork, connection_security
 from odradek.security.tls.contexts import client_context
+
+if TYPE_CHECKING:
+    from odradek.foundation.settings.declaration import SettingValue
 
 
 def secured_network(properties: Mapping[str, str], *, client_id: str = "odradek") -> Network | None:
@@ -36,7 +39,7 @@ def _security(properties: Mapping[str, str]) -> ConnectionSecurity | None:
     if protocol == PLAINTEXT:
         return None
 
-    def value(key: str) -> Any:
+    def value(key: str) -> SettingValue:
         if key == "sasl.mechanism":
             return properties.get(key)
         return USED[key].parse(properties[key]) if key in properties else USED[key].default

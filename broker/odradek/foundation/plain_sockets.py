@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import Any, Final
+from typing import Final
 
 # What asyncio and uvloop bind when they are imported. The numbers are OpenSSL's.
 _ERRORS: Final = ("SSLError", "SSLWantReadError", "SSLSyscallError", "SSLZeroReturnError", "CertificateError")
@@ -26,7 +26,7 @@ class _StandIn(ModuleType):
         vars(self).update({name: type(name, (OSError,), {}) for name in _ERRORS})
         vars(self).update({name: type(name, (), {}) for name in _CLASSES})
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
         if sys.modules.get("ssl") is self:

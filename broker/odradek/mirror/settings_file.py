@@ -10,7 +10,7 @@ What has no meaning here is named in one warning. What is unknown is refused, be
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from odradek.client import properties
 from odradek.client.properties import (
@@ -25,6 +25,9 @@ from odradek.foundation.settings.fields import settings_of
 from odradek.foundation.settings.known_names import read_names
 from odradek.foundation.settings.tables import read_setting, suggest
 from odradek.mirror.settings import ClusterSettings, FlowSettings, MirrorSettings
+
+if TYPE_CHECKING:
+    from odradek.foundation.settings.declaration import SettingValue
 
 CLUSTERS: Final = "clusters"
 _ARROW: Final = "->"
@@ -222,7 +225,7 @@ class _Reader:
             **values,
         )
 
-    def _values(self, declared: _Fields, given: Mapping[str, str], *, where: str) -> dict[str, Any]:
+    def _values(self, declared: _Fields, given: Mapping[str, str], *, where: str) -> dict[str, SettingValue]:
         where = f"{self._source}: {where}"
         return {name: read_setting(one, given.get(key), where=where) for key, (name, one) in declared.items()}
 

@@ -8,7 +8,7 @@ import select
 import struct
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from odradek.foundation.limits import MUTE_STEP_SECONDS
 from odradek.foundation.rate_limited_log import RateLimitedLog
@@ -143,7 +143,7 @@ class Mute:
 
     __slots__ = ("_ended", "_loop", "_still_due_ms", "_timer", "_transport", "_until")
 
-    def __init__(self, transport: Any, ended: Callable[[bool], None]) -> None:
+    def __init__(self, transport: asyncio.Transport, ended: Callable[[bool], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._transport = transport
         self._ended = ended
@@ -180,7 +180,7 @@ class Mute:
             self._ended(is_gone)
 
 
-def _is_gone(transport: Any) -> bool:
+def _is_gone(transport: asyncio.Transport) -> bool:
     """Whether the peer has closed, and has sent nothing that is still to be read."""
     import termios  # no start needs it
 

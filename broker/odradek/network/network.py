@@ -125,7 +125,9 @@ class SystemNetwork:
             raise
         return _SystemListeningSockets(sockets, protocol_factory, admission, self._send_buffer_bytes, arrive)
 
-    def _socket(self, family: int, address: Any, backlog: int, *, is_only: bool) -> socket.socket | None:
+    def _socket(
+        self, family: int, address: tuple[object, ...], backlog: int, *, is_only: bool
+    ) -> socket.socket | None:
         try:
             listening = socket.create_server(address, family=family, backlog=backlog)
         except OSError as failure:

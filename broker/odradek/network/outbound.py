@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from odradek.foundation.errors import FrameError, InvalidRequest, RequestTimedOut
 from odradek.foundation.limits import OUTBOUND_REQUESTS_IN_FLIGHT_MAX
@@ -17,6 +17,9 @@ from odradek.foundation.named_tuple import NamedTuple
 from odradek.network.network import Network
 from odradek.wire.protocol.codec import decode_response_body, encode_request
 from odradek.wire.protocol.framing import FrameReader, parse_response_header, receive_buffer
+
+if TYPE_CHECKING:
+    from odradek.wire.protocol.messages import AnyMessage
 
 # Stands for an API key: the answer is returned as raw bytes, after the check of its correlation id.
 _UNREAD: Final = -1
@@ -28,7 +31,7 @@ class _WaitingRequest(NamedTuple):
     correlation_id: int
     api_key: int
     api_version: int
-    answer: asyncio.Future[Any]
+    answer: asyncio.Future[AnyMessage]
 
 
 class OutboundConnection(asyncio.BufferedProtocol):
@@ -79,7 +82,7 @@ class OutboundConnection(asyncio.BufferedProtocol):
 
     async def send(
         self, api_key: int, api_version: int, message: object, *, timeout_ms: int | None = None
-    ) -> Any:
+    ) -> AnyMessage:
         """Send a request and wait for its answer, a kio message.
 
         Raises RequestTimedOut after `timeout_ms`, ConnectionError when the connection is lost first, and
@@ -101,7 +104,7 @@ class OutboundConnection(asyncio.BufferedProtocol):
 
     async def _exchange(
         self, pack: Callable[[int], bytes], api_key: int, api_version: int, *, timeout_ms: int | None
-    ) -> Any:
+    ) -> AnyMessage:
         seconds = (self._timeout_ms if timeout_ms is None else timeout_ms) / 1000
         if self._room.locked() or not self._may_write.is_set():
             return await self._exchange_later(pack, api_key, api_version, seconds=seconds)
@@ -117,7 +120,7 @@ class OutboundConnection(asyncio.BufferedProtocol):
                 timer.cancel()
             self._room.release()
 
-    def _is_late(self, answer: asyncio.Future[Any], api_key: int, seconds: float) -> None:
+    def _is_late(self, answer: asyncio.Future[AnyMessage], api_key: int, seconds: float) -> None:
         if not answer.done():
             failure = _late(api_key, seconds)
             answer.set_exception(failure)
@@ -125,7 +128,7 @@ class OutboundConnection(asyncio.BufferedProtocol):
 
     async def _exchange_later(
         self, pack: Callable[[int], bytes], api_key: int, api_version: int, *, seconds: float
-    ) -> Any:
+    ) -> AnyMessage:
         """As `_exchange`, for a request that must wait for a free slot or for the socket."""
         try:
             async with asyncio.timeout(seconds), self._room:
@@ -149,13 +152,15 @@ class OutboundConnection(asyncio.BufferedProtocol):
         self._fail(ConnectionError("the connection was closed"))
         await self._lost.wait()
 
-    def _write(self, pack: Callable[[int], bytes], api_key: int, api_version: int) -> asyncio.Future[Any]:
+    def _write(
+        self, pack: Callable[[int], bytes], api_key: int, api_version: int
+    ) -> asyncio.Future[AnyMessage]:
         if self._failure is not None:
             raise ConnectionError(f"the connection is lost: {self._failure}") from self._failure
         correlation_id = self._next_correlation_id
         self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
         frame = pack(correlation_id)
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[AnyMessage] = asyncio.get_running_loop().create_future()
         self._waiting.append(_WaitingRequest(correlation_id, api_key, api_version, answer))
         self.requests += 1
         self.bytes_out += len(frame)
@@ -193,7 +198,7 @@ class OutboundConnection(asyncio.BufferedProtocol):
             self._fail(FrameError(f"an answer of {len(frame)} bytes came, but no request waits for one"))
             return
         waiting = self._waiting.popleft()
-        message: Any
+        message: AnyMessage
         try:
             if waiting.api_key == _UNREAD:
                 correlation_id, position = int.from_bytes(frame[:4], "big", signed=True), 4

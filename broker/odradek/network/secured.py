@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, NamedTuple, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast, runtime_checkable
 
 from odradek.foundation.endpoints import SECURITY_PROTOCOLS
 from odradek.foundation.errors import SettingError
@@ -27,13 +27,17 @@ from odradek.wire.protocol import codec, messages
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.framing import FrameReader
 
+if TYPE_CHECKING:
+    from odradek.foundation.settings.declaration import SettingValue
+    from odradek.wire.protocol.messages import AnyMessage
+
 HANDSHAKE_VERSION: Final = 1
 AUTHENTICATE_VERSION: Final = 1
 _TOKENS_MAX: Final = 8
 # A login is renewed after this part of its life: not by all clients at once, and before it ends. As Kafka's clients.
 _RENEWED_AFTER: Final = (0.85, 0.95)
 # Sends a request in a version and gives the answer. Raises OSError when the connection is lost.
-Ask = Callable[..., Awaitable[Any]]
+Ask = Callable[..., Awaitable[AnyMessage]]
 _LOGIN_ANSWER_BYTES_MAX: Final = 1024 * 1024
 
 
@@ -45,7 +49,7 @@ class ConnectionSecurity(NamedTuple):
 
 
 def connection_security(
-    protocol: str, value: Callable[[str], Any], *, name: str, mechanism_key: str = "sasl.mechanism"
+    protocol: str, value: Callable[[str], SettingValue], *, name: str, mechanism_key: str = "sasl.mechanism"
 ) -> ConnectionSecurity:
     """The security of `protocol`, with the values that `value` gives by key. Raises SettingError that names `name`."""
     if protocol not in SECURITY_PROTOCOLS:
@@ -186,7 +190,7 @@ class _Conversation(asyncio.BufferedProtocol):
 def _asking(conversation: _Conversation, client_id: str) -> Ask:
     """Requests of a login, by turns."""
 
-    async def ask(api: ApiKey, version: int, **fields: object) -> Any:
+    async def ask(api: ApiKey, version: int, **fields: object) -> AnyMessage:
         frame = codec.encode_request(api, version, 0, client_id, messages.request(api, version, **fields))
         return codec.decode_response(api, version, await conversation.ask(frame))[1]
 

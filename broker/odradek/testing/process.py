@@ -19,10 +19,9 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from odradek.foundation import interpreter
 from odradek.testing.settings import setting_text, setting_texts
@@ -279,7 +278,7 @@ def _port_in(ready: str) -> int:
     raise BrokerFailedToStartError(f"the broker got ready without an address: {ready.strip()}")
 
 
-def _in_thread(call: Any, *arguments: Any, **named: Any) -> None:
+def _in_thread(call: Callable[..., object], *arguments: object, **named: object) -> None:
     """Run `call` in a thread without an event loop, and raise its error here."""
     failures: list[BaseException] = []
 

@@ -107,7 +107,7 @@ class _BrokerLogs:
     # The old form of a wrapper: an early pluggy knows no other.
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[Any]
+        self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, Any, None]:
         outcome = yield
         report = outcome.get_result()

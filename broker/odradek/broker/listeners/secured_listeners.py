@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.endpoints import Endpoint
@@ -23,6 +23,7 @@ from odradek.network.network import Network
 
 if TYPE_CHECKING:
     from odradek.broker.requests.sasl_counters import SaslCounters
+    from odradek.foundation.settings.declaration import SettingValue
     from odradek.metadata.image.image import ImageHolder
     from odradek.network.listener import Listener
     from odradek.security.authentication.delegation_tokens import DelegationToken
@@ -192,7 +193,7 @@ class SecuredListeners:
 
         mechanism = settings.listener_value(listener, mechanism_key)
 
-        def value(key: str) -> Any:
+        def value(key: str) -> SettingValue:
             if key == "sasl.jaas.config":
                 return settings.listener_value(listener, key, mechanism=mechanism, is_own=True)
             return settings.listener_value(listener, key)

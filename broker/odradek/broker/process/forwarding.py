@@ -6,7 +6,7 @@ dispatcher's table, so that other requests need no check.
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from odradek.broker.process.remote_controller import RemoteController
 from odradek.broker.requests import failures
@@ -23,6 +23,9 @@ from odradek.network.pending import Pending
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.codec import decode_typed_request, encode_response
 from odradek.wire.protocol.requests.cluster import IncrementalAlterConfigsRequest
+
+if TYPE_CHECKING:
+    from odradek.wire.protocol.messages import AnyMessage
 
 _OF_TOKENS: Final = frozenset(
     (ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN)
@@ -111,7 +114,7 @@ def _names_loggers(request: IncrementalAlterConfigsRequest) -> bool:
     return any(one.resource_type == ConfigResourceType.BROKER_LOGGER for one in request.resources)
 
 
-async def _set_log_levels(request: Any, context: AnyContext) -> bytes:
+async def _set_log_levels(request: AnyMessage, context: AnyContext) -> bytes:
     """A request that names loggers; its other resources are forwarded one by one, in the broker's name.
 
     So the broker checks the client's rights on all of them.
@@ -121,7 +124,7 @@ async def _set_log_levels(request: Any, context: AnyContext) -> bytes:
     authorizer = context.broker.authorizer
     try:
         if authorizer is None:
-            answer: Any = handle(request, context)
+            answer: AnyMessage = handle(request, context)
         else:
             from odradek.broker.requests.rights.rights import Rights
             from odradek.broker.requests.rights.rules import AnyCheck
@@ -136,7 +139,7 @@ async def _set_log_levels(request: Any, context: AnyContext) -> bytes:
     return encode_response(header.api_key, header.api_version, header.correlation_id, answer)
 
 
-def _read(frame: memoryview, context: AnyContext) -> Any:
+def _read(frame: memoryview, context: AnyContext) -> AnyMessage:
     header = context.header
     return decode_typed_request(header.api_key, header.api_version, frame, header.body_position)
 
@@ -152,7 +155,7 @@ def _large_refusal(frame: memoryview, context: AnyContext, error: RequestError) 
         large.free()
 
 
-def _refusal(request: Any, context: AnyContext, error: RequestError) -> bytes:
+def _refusal(request: AnyMessage, context: AnyContext, error: RequestError) -> bytes:
     header = context.header
     answer = failures.answer(header.api_key, header.api_version, request, error)
     return encode_response(header.api_key, header.api_version, header.correlation_id, answer)

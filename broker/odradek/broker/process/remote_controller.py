@@ -51,6 +51,7 @@ from odradek.wire.protocol.controller_requests import (
 from odradek.wire.protocol.errors import error_code, error_of
 
 if TYPE_CHECKING:
+    from odradek.wire.protocol.messages import AnyMessage
     from odradek.wire.protocol.responses.cluster import PartitionData
 
 logger = logging.getLogger(__name__)
@@ -156,7 +157,7 @@ class RemoteController:
 
     async def _ask_as_client(
         self, api: ApiKey, version: int, /, *, wait_ms_max: int, **fields: object
-    ) -> Any:
+    ) -> AnyMessage:
         """A request of this broker's own, forwarded as a client's. Raises NotController."""
         request = messages.request(api, version, **fields)
         frame = codec.encode_request(api, version, 0, self._client_id, request)
@@ -275,13 +276,13 @@ class RemoteController:
 
     async def ask(
         self, api: ApiKey, version: int, message: object, *, wait_ms_max: int = _OWN_WAIT_MS_MAX
-    ) -> Any:
+    ) -> AnyMessage:
         """One of Kafka's requests between brokers and controllers, as AlterPartition; the answer, a kio message.
 
         Raises NotController when no controller took it within `wait_ms_max`.
         """
 
-        async def exchange(connection: OutboundConnection) -> Any:
+        async def exchange(connection: OutboundConnection) -> AnyMessage:
             return await connection.send(api, version, message, timeout_ms=wait_ms_max)
 
         return await self._own.ask(

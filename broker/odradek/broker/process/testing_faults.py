@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, cast
 
 from odradek.broker.requests import failures
 from odradek.broker.requests.context import AnyContext, RequestContext
@@ -33,6 +33,9 @@ from odradek.wire.protocol.codec import decode_typed_request
 from odradek.wire.protocol.errors import error_number
 from odradek.wire.protocol.frames import Frame
 from odradek.wire.protocol.messages import Message
+
+if TYPE_CHECKING:
+    from odradek.wire.protocol.messages import AnyMessage
 
 
 @dataclass(slots=True, kw_only=True)
@@ -163,6 +166,6 @@ def _refuse_request(request: object, context: AnyContext, code: int) -> Message 
     return message
 
 
-async def _delay_answer(answer: Answer, seconds: float) -> Any:
+async def _delay_answer(answer: Answer, seconds: float) -> AnyMessage:
     await asyncio.sleep(seconds)
     return await answer if isinstance(answer, Pending) else answer

@@ -8,7 +8,7 @@ What it leaves out: versions are the sender's choice; nothing is negotiated.
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from odradek.foundation.errors import FrameError, InvalidRequest
 from odradek.foundation.ids import TopicPartition
@@ -17,6 +17,9 @@ from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.codec import decode_response_body, encode_request
 from odradek.wire.protocol.framing import parse_response_header
 from odradek.wire.protocol.messages import request as message_of
+
+if TYPE_CHECKING:
+    from odradek.wire.protocol.messages import AnyMessage
 
 Response = TypeVar("Response")
 Response_co = TypeVar("Response_co", covariant=True)
@@ -70,7 +73,7 @@ class MessageRequest(NamedTuple):
     def pack(self, correlation_id: int, client_id: str) -> bytes:
         return encode_request(self.api_key, self.api_version, correlation_id, client_id, self.message)
 
-    def parse(self, frame: memoryview) -> Any:
+    def parse(self, frame: memoryview) -> AnyMessage:
         _, position = parse_response_header(frame, api_key=self.api_key, api_version=self.api_version)
         return decode_response_body(self.api_key, self.api_version, frame, position)
 

@@ -231,7 +231,7 @@ class HostedPartitions:
         self._log_manager.save_placement()
 
     async def _open_rest(self) -> None:
-        """Do what `_apply_change` put off, for a few partitions in each turn of the loop. They are led a moment later."""
+        """Do what `_apply_change` put off: some partitions in each turn of the loop. They are led a moment later."""
         if self._unopened is None:
             return
         rest, turn = self._unopened, Turn(PARTITIONS_OPENED_PER_TURN_MAX)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.shared.completers import brokers_completed, one_of, topics_completed
 from odradek.cli.shared.options import CommandSession, session_options
-from odradek.cli.shared.output import format_bytes, print_error, show
+from odradek.cli.shared.output import Document, format_bytes, print_error, show
 
 if TYPE_CHECKING:
     from odradek.client.admin.disks import Directories, ReplicaOnDisk
@@ -106,9 +106,9 @@ async def _ask(client: Client, broker_ids: Sequence[int], topics: Sequence[str])
     return await directories(client, broker_ids or cluster.brokers, partitions=partitions)
 
 
-def _sums(found: Sequence[ReplicaOnDisk], by: Sequence[str]) -> list[dict[str, Any]]:
+def _sums(found: Sequence[ReplicaOnDisk], by: Sequence[str]) -> list[Document]:
     """One row for each combination of the columns, the largest first."""
-    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+    rows: dict[tuple[object, ...], Document] = {}
     for one in found:
         key = tuple(getattr(one, name) for name in by)
         row = rows.setdefault(key, _empty_row(by, key))
@@ -117,22 +117,22 @@ def _sums(found: Sequence[ReplicaOnDisk], by: Sequence[str]) -> list[dict[str, A
     return _largest_first(rows.values(), by)
 
 
-def _empty_row(by: Sequence[str], key: Sequence[object]) -> dict[str, Any]:
+def _empty_row(by: Sequence[str], key: Sequence[object]) -> Document:
     return {**dict(zip(by, key, strict=True)), "replicas": 0, "bytes": 0}
 
 
-def _largest_first(rows: Iterable[dict[str, Any]], by: Sequence[str]) -> list[dict[str, Any]]:
+def _largest_first(rows: Iterable[Document], by: Sequence[str]) -> list[Document]:
     return sorted(rows, key=lambda row: (-row["bytes"], *(row[name] for name in by)))
 
 
 def _with_room(
-    rows: Sequence[dict[str, Any]], by: Sequence[str], directories: Sequence[LogDirectoryDescription]
-) -> list[dict[str, Any]]:
+    rows: Sequence[Document], by: Sequence[str], directories: Sequence[LogDirectoryDescription]
+) -> list[Document]:
     """The rows with the bytes of their volumes, and rows for directories that hold no replica or failed."""
     from odradek.cli.shared.disk_words import volumes
 
     fields = {"broker": "broker_id", "directory": "path"}
-    groups: dict[tuple[Any, ...], list[LogDirectoryDescription]] = {}
+    groups: dict[tuple[object, ...], list[LogDirectoryDescription]] = {}
     for one in directories:
         groups.setdefault(tuple(getattr(one, fields[name]) for name in by), []).append(one)
     sums = {tuple(row[name] for name in by): row for row in rows}
@@ -157,9 +157,7 @@ def _with_room(
     return _largest_first(result, by)
 
 
-def _print(
-    session: CommandSession, rows: Sequence[dict[str, Any]], by: Sequence[str], *, with_room: bool
-) -> None:
+def _print(session: CommandSession, rows: Sequence[Document], by: Sequence[str], *, with_room: bool) -> None:
     headers = [*(name.upper() for name in by), "REPLICAS", "SIZE"]
     cells = [[*(row[name] for name in by), row["replicas"], format_bytes(row["bytes"])] for row in rows]
     if with_room:

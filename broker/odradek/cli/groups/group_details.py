@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from odradek.cli.shared.disk_words import refusal_words
-from odradek.cli.shared.output import plain
+from odradek.cli.shared.output import Document, plain
 from odradek.client.admin.disks import find_refused_commits
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
@@ -87,7 +86,7 @@ def _partition(
     owner: GroupMember | None,
     *,
     now_ms: int,
-) -> dict[str, Any]:
+) -> Document:
     lag = None if committed is None or end is None else max(0, end - committed.offset)
     lag_seconds = None
     if lag == 0:

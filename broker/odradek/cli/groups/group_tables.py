@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
-from odradek.cli.shared.output import count, in_color, render_table, state_in_color
+from odradek.cli.shared.output import Document, count, in_color, render_table, state_in_color
 from odradek.cli.shared.times import format_seconds
 
-Described = Sequence[dict[str, Any]]
+Described = Sequence[Document]
 
 
 def print_states(groups: Described, *, is_verbose: bool) -> None:
@@ -74,7 +73,7 @@ def print_offsets(groups: Described, *, is_verbose: bool) -> None:
         click.echo(render_table(headers, rows))
 
 
-def _print_title(group: dict[str, Any], index: int) -> None:
+def _print_title(group: Document, index: int) -> None:
     if index:
         click.echo()
     lag = f"  lag {count(group['lag'], 'record')}"

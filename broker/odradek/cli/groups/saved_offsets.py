@@ -149,7 +149,7 @@ def _from_json(text: str, path: str) -> list[SavedOffset]:
     ]
 
 
-def _check_entry(entry: Any, where: str) -> SavedOffset:
+def _check_entry(entry: object, where: str) -> SavedOffset:
     if not isinstance(entry, dict):
         raise click.UsageError(f"{where}: {entry!r} is not an object")
     group, topic, metadata = entry.get("group"), entry.get("topic"), entry.get("metadata", "")

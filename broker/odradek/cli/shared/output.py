@@ -22,6 +22,9 @@ import click
 
 from odradek.foundation.words import count as count
 
+# An object that is printed as JSON, or made a row of a table.
+Document = dict[str, Any]
+
 TABLE = "table"
 JSON = "json"
 FORMATS = (TABLE, JSON)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
 
+from odradek.cli.shared.output import Document
 from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.admin.partition_states import PartitionState, Problem, partition_states
@@ -31,7 +31,7 @@ async def describe_topics(
     with_offsets: bool,
     with_configs: bool,
     only: Collection[str] = (),
-) -> list[dict[str, Any]]:
+) -> list[Document]:
     """One object for each topic. Raises UnknownTopicOrPartition for an unknown name. `only` are names of `_FILTERS`:
     then only partitions that one of them accepts, and topics that have any.
     """
@@ -52,7 +52,7 @@ async def describe_topics(
     return described
 
 
-def _document(topic: TopicInfo, states: Sequence[PartitionState], warning: str | None) -> dict[str, Any]:
+def _document(topic: TopicInfo, states: Sequence[PartitionState], warning: str | None) -> Document:
     return {
         "name": topic.name,
         "id": str(topic.id),
@@ -74,7 +74,7 @@ def _document(topic: TopicInfo, states: Sequence[PartitionState], warning: str |
     }
 
 
-async def _add_configs(client: Client, described: Sequence[dict[str, Any]]) -> None:
+async def _add_configs(client: Client, described: Sequence[Document]) -> None:
     names = [topic["name"] for topic in described]
     found = await ConfigAdmin(client).describe_many(ResourceType.TOPIC, names)
     for topic in described:
@@ -88,9 +88,7 @@ async def _add_configs(client: Client, described: Sequence[dict[str, Any]]) -> N
         }
 
 
-async def _add_offsets(
-    client: Client, described: Sequence[dict[str, Any]], keys: Sequence[TopicPartition]
-) -> None:
+async def _add_offsets(client: Client, described: Sequence[Document], keys: Sequence[TopicPartition]) -> None:
     """The first and the next offset; None if the partition has no leader to answer."""
     logs = LogAdmin(client)
     first, end = await logs.known_offsets_at(keys, EARLIEST), await logs.known_offsets_at(keys, LATEST)

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from odradek.cli.shared.completers import topics_completed
 from odradek.cli.shared.options import CommandSession, session_options
-from odradek.cli.shared.output import bad, count, in_color, render_table, show, show_document, warning
+from odradek.cli.shared.output import (
+    Document,
+    bad,
+    count,
+    in_color,
+    render_table,
+    show,
+    show_document,
+    warning,
+)
 from odradek.cli.shared.watch import WatchCommand, look, watch_option
 
 if TYPE_CHECKING:
@@ -112,7 +121,7 @@ def describe(
       odradek topics describe --output json
     """
 
-    async def work(client: Client) -> list[dict[str, Any]]:
+    async def work(client: Client) -> list[Document]:
         from odradek.cli.topics.topic_details import describe_topics
 
         kinds = [name.removeprefix("only_") for name, is_wanted in only.items() if is_wanted]
@@ -120,7 +129,7 @@ def describe(
             client, names, with_offsets=offsets, with_configs=with_configs, only=kinds
         )
 
-    def present(session: CommandSession, described: list[dict[str, Any]]) -> None:
+    def present(session: CommandSession, described: list[Document]) -> None:
         if show_document(session.output, described):
             return
         for index, topic in enumerate(described):
@@ -131,7 +140,7 @@ def describe(
     return look(session, work, present, every_seconds=watch)
 
 
-def _print_topic(topic: dict[str, Any], *, with_offsets: bool) -> None:
+def _print_topic(topic: Document, *, with_offsets: bool) -> None:
     from odradek.cli.shared.partition_words import problem_words
 
     click.echo(

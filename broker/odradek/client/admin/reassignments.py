@@ -22,6 +22,7 @@ from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.errors import code_of
 
 if TYPE_CHECKING:
+    from odradek.wire.protocol.messages import AnyMessage
     from odradek.wire.protocol.responses import Response
     from odradek.wire.protocol.responses.cluster import (
         AlterPartitionReassignmentsResponse,
@@ -205,7 +206,7 @@ class ReassignmentAdmin:
             for where in [TopicPartition(topic.topic, row.partition_id)]
         }
 
-    async def _ask(self, api: ApiKey, versions: tuple[int, int], **fields: Any) -> Any:
+    async def _ask(self, api: ApiKey, versions: tuple[int, int], **fields: Any) -> AnyMessage:
         """Send to the controller, and again when it has moved: a repeated request has the same result."""
         timeout_ms = self._client.request_timeout_ms
 

@@ -19,6 +19,7 @@ from odradek.foundation.errors import LeaderNotAvailable, OdradekError
 from odradek.wire.protocol.api import ApiKey
 
 if TYPE_CHECKING:
+    from odradek.wire.protocol.messages import AnyMessage
     from odradek.wire.protocol.responses.cluster import (
         CreatePartitionsResponse,
         CreateTopicsResponse,
@@ -174,7 +175,9 @@ class TopicAdmin:
             raise LeaderNotAvailable("no broker of the cluster is registered at the moment; try again")
         return cluster.controller_id if cluster.controller_id in cluster.brokers else min(cluster.brokers)
 
-    async def _ask(self, api: ApiKey, versions: tuple[int, int], *, answers: str, **fields: Any) -> Any:
+    async def _ask(
+        self, api: ApiKey, versions: tuple[int, int], *, answers: str, **fields: Any
+    ) -> AnyMessage:
         """Send a change of topics to the controller. Creation is not idempotent, so only a moved one is asked again."""
         timeout_ms = self._client.request_timeout_ms
         answer = await self._client.ask_controller(

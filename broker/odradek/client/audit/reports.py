@@ -98,6 +98,10 @@ class SessionReport:
         return _text({"v": VERSION, "kind": "session", **row, "closed": is_closed})
 
 
+# An object of JSON, each field of which is checked when it is read.
+Row = Mapping[str, Any]
+
+
 def read_report(value: bytes) -> CountsReport | SessionReport:
     """A message's value. Raises InvalidRecord for what is none, or is of a later version."""
     try:
@@ -111,7 +115,7 @@ def read_report(value: bytes) -> CountsReport | SessionReport:
         raise InvalidRecord(f"a message is no report of an audit: {value[:80]!r}") from failure
 
 
-def _session(row: Mapping[str, Any]) -> SessionReport:
+def _session(row: Row) -> SessionReport:
     return SessionReport(
         producer=str(row["producer"]),
         session=str(row["session"]),
@@ -126,7 +130,7 @@ def _session(row: Mapping[str, Any]) -> SessionReport:
     )
 
 
-def _counts(row: Mapping[str, Any]) -> CountsReport:
+def _counts(row: Row) -> CountsReport:
     counts = Counts(
         count=int(row["count"]),
         size_bytes=int(row["bytes"]),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import Struct, error
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.client.addresses import Address
 from odradek.client.classic.errors import InvalidConfigException
@@ -20,6 +20,9 @@ from odradek.foundation.errors import UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
 from odradek.network.network import Network, SystemNetwork
 from odradek.wire.protocol.api import ApiKey
+
+if TYPE_CHECKING:
+    from odradek.wire.protocol.messages import AnyMessage
 
 LATEST_TIME: Final = -1
 EARLIEST_TIME: Final = -2
@@ -170,7 +173,7 @@ class SimpleConsumer:
         return offsets
 
     async def _list_offset(self, connection: BrokerConnection, key: TopicPartition, time: int) -> int:
-        response: Any = await connection.request(
+        response: AnyMessage = await connection.request(
             ApiKey.LIST_OFFSETS,
             versions=LIST_OFFSETS_VERSIONS,
             replica_id=_CONSUMER,

@@ -8,7 +8,7 @@ uses them. The second (TV2, KIP-890) does not, and each end gives the producer a
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from odradek.client.admin.results import CommittedOffset
 from odradek.client.client import Client
@@ -20,6 +20,9 @@ from odradek.foundation.ids import NO_PRODUCER_ID, TopicPartition
 from odradek.foundation.transaction_errors import InvalidProducerEpoch, OperationNotAttempted, ProducerFenced
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.errors import code_of
+
+if TYPE_CHECKING:
+    from odradek.wire.protocol.messages import AnyMessage
 
 # By whether a producer continues from an id and epoch, which it names from 3 on (KIP-360).
 INITIALIZE_VERSIONS: Final = {False: (0, 5), True: (3, 5)}
@@ -138,8 +141,8 @@ class TransactionRequests:
         identity: ProducerIdAndEpoch,
         about: str = "",
         **fields: Any,
-    ) -> Any:
-        async def ask() -> Any:
+    ) -> AnyMessage:
+        async def ask() -> AnyMessage:
             response = await (await self._client.transaction_coordinator(self._id)).request(
                 api,
                 versions=versions,

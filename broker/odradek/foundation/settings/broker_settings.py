@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from odradek.foundation.compaction import compaction_warning
 from odradek.foundation.endpoints import Endpoint
@@ -21,7 +21,7 @@ from odradek.foundation.protection import missing_protections, refusal, without_
 from odradek.foundation.settings.areas.protection import LISTENER_PREFIX, protection_setting_of
 from odradek.foundation.settings.broker_checks import contradictions
 from odradek.foundation.settings.broker_values import AREAS, SettingValues
-from odradek.foundation.settings.declaration import Setting
+from odradek.foundation.settings.declaration import Setting, SettingValue
 from odradek.foundation.words import nearest_name
 
 # Every key that this broker uses, in the order of declaration.
@@ -81,7 +81,7 @@ class Settings(SettingValues):
     def __init__(self, entries: Mapping[str, str] | None = None) -> None:
         """Read `entries`, texts by key. Raises SettingError that lists every mistake."""
         given = dict(entries or {})
-        values: dict[str, Any] = dict(_DEFAULTS)
+        values: dict[str, SettingValue] = dict(_DEFAULTS)
         problems: list[str] = []
         warnings: list[str] = []
         unused: list[str] = []
@@ -160,7 +160,7 @@ class Settings(SettingValues):
 
     def listener_value(
         self, listener_name: str, key: str, *, mechanism: str = "", is_own: bool = False
-    ) -> Any:
+    ) -> SettingValue:
         """The value of a used `key` for one listener: of `listener.name.NAME.KEY`, else of `key`. With a SASL
         `mechanism`, `listener.name.NAME.MECHANISM.KEY` goes before both.
 

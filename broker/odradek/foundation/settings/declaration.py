@@ -15,6 +15,8 @@ from odradek.foundation.errors import SettingError
 from odradek.foundation.words import nearest_name
 
 V = TypeVar("V")
+# What a setting has in Python. Each declares its own type, where its class names it.
+SettingValue = Any
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
@@ -46,7 +48,7 @@ class Scope(Enum):
 class Allowed(Protocol):
     """A rule for values. `check` returns None for an allowed value, else a description of the allowed ones."""
 
-    def check(self, value: Any, /) -> str | None: ...
+    def check(self, value: SettingValue, /) -> str | None: ...
 
     def __str__(self) -> str: ...
 
@@ -194,7 +196,7 @@ class Setting:
         synonyms: tuple[str, ...] = (),
         used: bool = True,
         internal: bool = False,
-        into: Callable[[Any], object] | None = None,
+        into: Callable[[SettingValue], object] | None = None,
     ) -> None:
         self.kind = kind
         self.default = default
@@ -339,7 +341,7 @@ def integer(
     synonyms: tuple[str, ...] = (),
     kind: Kind = Kind.INT,
     internal: bool = False,
-) -> Any:
+) -> SettingValue:
     """A whole number of 32 bits."""
     allowed = _range(minimum, maximum, exception)
     return Setting(kind, default, doc, allowed=allowed, scope=scope, synonyms=synonyms, internal=internal)
@@ -353,7 +355,7 @@ def long(
     scope: Scope = Scope.READ_ONLY,
     synonyms: tuple[str, ...] = (),
     internal: bool = False,
-) -> Any:
+) -> SettingValue:
     """A whole number of 64 bits."""
     return integer(default, doc, minimum, scope=scope, synonyms=synonyms, kind=Kind.LONG, internal=internal)
 
@@ -365,12 +367,12 @@ def double(
     maximum: float | None = None,
     *,
     scope: Scope = Scope.READ_ONLY,
-) -> Any:
+) -> SettingValue:
     """A number with a decimal point."""
     return Setting(Kind.DOUBLE, default, doc, allowed=_range(minimum, maximum), scope=scope)
 
 
-def boolean(default: bool, doc: str, *, scope: Scope = Scope.READ_ONLY) -> Any:
+def boolean(default: bool, doc: str, *, scope: Scope = Scope.READ_ONLY) -> SettingValue:
     """true or false."""
     return Setting(Kind.BOOLEAN, default, doc, scope=scope)
 
@@ -382,7 +384,7 @@ def text(
     *,
     scope: Scope = Scope.READ_ONLY,
     into: Callable[[str], object] | None = None,
-) -> Any:
+) -> SettingValue:
     """A text, trimmed."""
     return Setting(Kind.STRING, default, doc, allowed=allowed, scope=scope, into=into)
 
@@ -394,12 +396,12 @@ def member(default: Enum, doc: str) -> Setting:
     return Setting(Kind.STRING, default.value, doc, allowed=allowed, into=lambda value: kind(value.lower()))
 
 
-def java_class(default: str | None, doc: str, allowed: Allowed) -> Any:
+def java_class(default: str | None, doc: str, allowed: Allowed) -> SettingValue:
     """The name of one of Kafka's classes, which stands for what it does there. It is never loaded."""
     return Setting(Kind.CLASS, default, doc, allowed=allowed)
 
 
-def password(doc: str) -> Any:
+def password(doc: str) -> SettingValue:
     """A secret text, which no answer and no log line shows."""
     return Setting(Kind.PASSWORD, None, doc)
 
@@ -410,6 +412,6 @@ def words(
     allowed: Allowed | None = None,
     *,
     scope: Scope = Scope.READ_ONLY,
-) -> Any:
+) -> SettingValue:
     """A list of words parted by commas; a tuple in Python."""
     return Setting(Kind.LIST, default, doc, allowed=allowed, scope=scope)

@@ -8,15 +8,15 @@ class FlowSettings:
 from __future__ import annotations
 
 from dataclasses import field, fields
-from typing import Any, Final
+from typing import Final
 
-from odradek.foundation.settings.declaration import Setting
+from odradek.foundation.settings.declaration import Setting, SettingValue
 from odradek.foundation.settings.tables import read_setting
 
 _META: Final = "setting"
 
 
-def setting_field(key: str, setting: Setting) -> Any:
+def setting_field(key: str, setting: Setting) -> SettingValue:
     """The field of a settings class that a key gives the value of. Its default is the setting's."""
     setting.name(key)
     return field(default_factory=lambda: read_setting(setting, None), metadata={_META: setting})

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from odradek.foundation.errors import InvalidConfig, SettingError
 from odradek.foundation.settings.broker_settings import USED, Settings
-from odradek.foundation.settings.declaration import Kind, Setting, ThrottledReplicas
+from odradek.foundation.settings.declaration import Kind, Setting, SettingValue, ThrottledReplicas
 from odradek.foundation.words import nearest_name
 
 
@@ -238,7 +238,7 @@ def _refuse_contradictions(texts: Mapping[str, str], settings: Settings) -> None
         )
 
 
-def broker_default(key: str, settings: Settings) -> Any:
+def broker_default(key: str, settings: Settings) -> SettingValue:
     """The value of a topic's key in the broker's settings."""
     setting = TOPIC_SETTINGS[key]
     if not setting.synonyms:
@@ -248,7 +248,7 @@ def broker_default(key: str, settings: Settings) -> Any:
     return getattr(settings, attribute)
 
 
-def topic_value(key: str, texts: Mapping[str, str], *, settings: Settings) -> Any:
+def topic_value(key: str, texts: Mapping[str, str], *, settings: Settings) -> SettingValue:
     """One value of a topic: from its own text, else from the broker. A text that no longer parses (written by a later
     version) counts as absent, since a topic must stay readable.
     """
@@ -261,7 +261,7 @@ def topic_value(key: str, texts: Mapping[str, str], *, settings: Settings) -> An
     return broker_default(key, settings)
 
 
-def topic_values(texts: Mapping[str, str], *, settings: Settings) -> dict[str, Any]:
+def topic_values(texts: Mapping[str, str], *, settings: Settings) -> dict[str, SettingValue]:
     """Every value of a topic, by key."""
     return {key: topic_value(key, texts, settings=settings) for key in TOPIC_SETTINGS}
 
@@ -290,7 +290,7 @@ _LOG_KEYS: Final = (
 _LOG_ATTRIBUTES: Final = tuple((key, key.replace(".", "_")) for key in _LOG_KEYS)
 
 
-def log_config_values(texts: Mapping[str, str], *, settings: Settings) -> dict[str, Any]:
+def log_config_values(texts: Mapping[str, str], *, settings: Settings) -> dict[str, SettingValue]:
     """The arguments of `storage.config.LogConfig` for a topic with these texts, under the broker's current settings."""
     values = {attribute: topic_value(key, texts, settings=settings) for key, attribute in _LOG_ATTRIBUTES}
     policy = topic_value("cleanup.policy", texts, settings=settings)

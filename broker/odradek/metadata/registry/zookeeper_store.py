@@ -18,7 +18,7 @@ import logging
 import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from odradek.foundation.errors import SettingError
 from odradek.foundation.limits import (
@@ -55,6 +55,8 @@ from odradek.metadata.registry.zookeeper.session import ZooKeeperSession
 if TYPE_CHECKING:
     from kazoo.protocol.states import ZnodeStat
     from kazoo.security import ACL
+
+    from odradek.metadata.registry.zookeeper.handler import Kazoo
 
 logger = logging.getLogger(__name__)
 
@@ -163,7 +165,7 @@ class ZookeeperStore:
             return
         paths = [self._full(operation.path) for operation in operations]
 
-        def start(session: ZooKeeperSession) -> asyncio.Future[Any]:
+        def start(session: ZooKeeperSession) -> asyncio.Future[Kazoo]:
             transaction = session.client.transaction()
             for operation, full in zip(operations, paths, strict=True):
                 if isinstance(operation, Create):
@@ -262,7 +264,7 @@ class ZookeeperStore:
         check_path(path)
         return self._watches.add(path, callback)
 
-    async def _ask(self, path: str, method: str, *arguments: Any, **keywords: Any) -> Any:
+    async def _ask(self, path: str, method: str, *arguments: object, **keywords: object) -> Kazoo:
         async with self._in_flight:
             return await self._session_now().ask(path, method, *arguments, **keywords)
 

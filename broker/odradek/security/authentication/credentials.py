@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.foundation.errors import SettingError
 from odradek.foundation.protection import SASL_MECHANISMS
@@ -19,6 +19,9 @@ from odradek.security.authentication.oauth_documents import (
 from odradek.security.authentication.oauthbearer import OauthClient
 from odradek.security.authentication.plain import PlainClient
 from odradek.security.authentication.scram import ScramClient, check_user_name
+
+if TYPE_CHECKING:
+    from odradek.foundation.settings.declaration import SettingValue
 
 _TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"
 _CLIENT: Final = "sasl.oauthbearer.client.credentials.client"
@@ -59,7 +62,7 @@ class Credentials(NamedTuple):
         return ScramClient(self.mechanism, self.user, self.password, is_token=self.is_token)
 
 
-def client_credentials(value: Callable[[str], Any], *, name: str, mechanism_key: str) -> Credentials:
+def client_credentials(value: Callable[[str], SettingValue], *, name: str, mechanism_key: str) -> Credentials:
     """The login that `value` gives by key. Raises SettingError that names `name`."""
     mechanism = value(mechanism_key)
     if mechanism not in SASL_MECHANISMS:
@@ -87,7 +90,7 @@ def client_credentials(value: Callable[[str], Any], *, name: str, mechanism_key:
     return Credentials(mechanism, user, password, is_token)
 
 
-def _tokens(value: Callable[[str], Any], name: str, text: str | None) -> TokenSource:
+def _tokens(value: Callable[[str], SettingValue], name: str, text: str | None) -> TokenSource:
     """The source of tokens, by `sasl.oauthbearer.*` and the older options of the login module."""
     key = f"{name}: sasl.jaas.config"
     options = parse_jaas(text, key=key, mechanism="OAUTHBEARER").options if text else {}

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.foundation.errors import SettingError
 from odradek.foundation.protection import SASL_MECHANISMS
@@ -18,6 +18,7 @@ from odradek.security.authentication.scram_users import UnknownUsers
 
 if TYPE_CHECKING:
     from odradek.foundation.settings.broker_settings import Settings
+    from odradek.foundation.settings.declaration import SettingValue
     from odradek.security.authentication.oauth_documents import KeySet
 
 logger = logging.getLogger(__name__)
@@ -145,7 +146,7 @@ def listener_oauth(
     from odradek.security.authentication.oauth_documents import KeySet, KeySetOptions, check_address
     from odradek.security.authentication.oauthbearer import OauthExchange, TokenCheck, TokenRules
 
-    def value(name: str) -> Any:
+    def value(name: str) -> SettingValue:
         return settings.listener_value(listener_name, _PREFIX + name, mechanism=MECHANISM)
 
     url = value("jwks.endpoint.url")

@@ -101,6 +101,10 @@ class OauthClient:
         return b"\x01" if token else None
 
 
+# A part of a document, each field of which is checked when it is read.
+Claims = Mapping[str, Any]
+
+
 class KeySetUnreadable(Exception):
     """The text is no key set, or none of its keys can be used."""
 
@@ -136,7 +140,7 @@ def parse_key_set(data: bytes) -> dict[str, VerificationKey]:
     return keys
 
 
-def _key(entry: Mapping[str, Any]) -> VerificationKey | None:
+def _key(entry: Claims) -> VerificationKey | None:
     """None for a key that does not serve to check signatures."""
     if entry.get("use", "sig") != "sig" or "verify" not in entry.get("key_ops", ("verify",)):
         return None
@@ -159,7 +163,7 @@ def _key(entry: Mapping[str, Any]) -> VerificationKey | None:
     return VerificationKey(key, algorithms)
 
 
-def _algorithms(entry: Mapping[str, Any]) -> tuple[str, ...]:
+def _algorithms(entry: Claims) -> tuple[str, ...]:
     match entry.get("kty"), entry.get("crv"):
         case "RSA", _:
             return _RSA
@@ -216,7 +220,7 @@ class TokenCheck:
                 raise LoginRefused("the header of the token is too long")
             header = jwt.get_unverified_header(token)
             key = self._key(header)
-            claims: Mapping[str, Any] = jwt.decode(
+            claims: Claims = jwt.decode(
                 token,
                 key.key,
                 algorithms=[header["alg"]],
@@ -236,7 +240,7 @@ class TokenCheck:
             raise LoginRefused(f"the token is refused: {type(failure).__name__}") from None
         return Login(self._user(claims), self._lifetime_ms(claims))
 
-    def _key(self, header: Mapping[str, Any]) -> VerificationKey:
+    def _key(self, header: Claims) -> VerificationKey:
         name = header.get("kid", "")
         algorithm = header.get("alg")
         key = self._find_key(name) if isinstance(name, str) else None
@@ -246,7 +250,7 @@ class TokenCheck:
             raise LoginRefused("the token names an algorithm that is not the key's")
         return key
 
-    def _user(self, claims: Mapping[str, Any]) -> str:
+    def _user(self, claims: Claims) -> str:
         user = claims[self._rules.user_claim]
         if not isinstance(user, str) or not user.strip() or len(user) > _NAME_CHARACTERS_MAX:
             raise LoginRefused(f"the claim {self._rules.user_claim} of the token is no name")
@@ -258,5 +262,5 @@ class TokenCheck:
             )
         return user
 
-    def _lifetime_ms(self, claims: Mapping[str, Any]) -> int:
+    def _lifetime_ms(self, claims: Claims) -> int:
         return max(int((float(claims["exp"]) - self._now()) * 1000), _LIFETIME_MS_MIN)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.foundation.errors import DependencyError, SettingError
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
         PKCS12Certificate,
         PKCS12KeyAndCertificates,
     )
+
+    from odradek.foundation.settings.declaration import SettingValue
 
 TLS_1_2: Final = "TLSv1.2"
 TLS_1_3: Final = "TLSv1.3"
@@ -81,7 +83,7 @@ class TlsOptions(NamedTuple):
         return f"TlsOptions({self.name})"
 
 
-def tls_options(name: str, value: Callable[[str], Any]) -> TlsOptions:
+def tls_options(name: str, value: Callable[[str], SettingValue]) -> TlsOptions:
     """The options that `value` gives by key. Raises SettingError."""
 
     def store(store_name: str, key: str | None, certificates: str | None) -> StoreSettings:

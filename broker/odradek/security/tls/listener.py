@@ -10,7 +10,7 @@ import hashlib
 import ssl
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from odradek.foundation.errors import SettingError
 from odradek.security.tls.contexts import FollowedContext, TlsMaterial, server_context
@@ -19,6 +19,7 @@ from odradek.security.tls.names import PrincipalMapping, certificate_fields, ele
 
 if TYPE_CHECKING:
     from odradek.foundation.settings.broker_settings import Settings
+    from odradek.foundation.settings.declaration import SettingValue
 
 _BEGIN: Final = "-----BEGIN CERTIFICATE-----"
 _END: Final = "-----END CERTIFICATE-----"
@@ -34,7 +35,7 @@ def listener_tls(settings: Settings, listener_name: str, *, is_sasl: bool) -> Tl
     With SASL, Kafka heeds ssl.client.auth only in its form for the listener, and so does this.
     """
 
-    def value(key: str) -> Any:
+    def value(key: str) -> SettingValue:
         return settings.listener_value(listener_name, key, is_own=is_sasl and key == "ssl.client.auth")
 
     options = tls_options(f"listener {listener_name}", value)

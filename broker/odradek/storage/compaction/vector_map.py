@@ -18,16 +18,17 @@ import mmap
 import secrets
 import tempfile
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from odradek.storage.compaction.offset_map import ENTRY_BYTES, Kept, Retention
 from odradek.storage.compaction.reading import StoredBatch
 from odradek.storage.files import take_room
 from odradek.wire.records.columns import Bools, Ints, RecordColumns
 
-Words = np.ndarray[Any, np.dtype[np.uint64]]
+Words = NDArray[np.uint64]
 
 SLOT_BYTES: Final = 24
 KEY_BYTES_MAX: Final = 1024

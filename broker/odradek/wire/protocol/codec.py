@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from functools import cache
 from struct import Struct
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.limits import REQUEST_ARRAY_ELEMENTS_MAX
@@ -20,6 +20,9 @@ from odradek.wire.protocol.reading import Reader, structure_reader
 from odradek.wire.protocol.requests import request_type
 from odradek.wire.protocol.schema import REQUEST, RESPONSE, message_class
 from odradek.wire.protocol.writing import Writer, structure_writer
+
+if TYPE_CHECKING:
+    from odradek.wire.protocol.messages import AnyMessage
 
 # What Python raises about values that a type cannot hold.
 _UNREADABLE: Final = (ValueError, TypeError, LookupError, ArithmeticError)
@@ -52,7 +55,7 @@ def _request_writer(api_key: int, api_version: int) -> Writer:
     return structure_writer(message_class(api_key, api_version, REQUEST))
 
 
-def decode_request(api_key: int, api_version: int, frame: memoryview, position: int) -> Any:
+def decode_request(api_key: int, api_version: int, frame: memoryview, position: int) -> AnyMessage:
     """The request whose body begins at `position` of `frame`, as an instance of kio's class.
 
     Raises UnsupportedVersion when there is no schema, InvalidRequest when the bytes are no such request.
@@ -95,7 +98,7 @@ def encode_request(
     return bytes(out)
 
 
-def decode_response(api_key: int, api_version: int, frame: memoryview) -> tuple[int, Any]:
+def decode_response(api_key: int, api_version: int, frame: memoryview) -> tuple[int, AnyMessage]:
     """(correlation id, message) of an answer; `frame` is without its size.
 
     Raises InvalidRequest when the bytes are no such answer.
@@ -105,7 +108,7 @@ def decode_response(api_key: int, api_version: int, frame: memoryview) -> tuple[
     return correlation_id, decode_response_body(api_key, api_version, frame, position)
 
 
-def decode_response_body(api_key: int, api_version: int, frame: memoryview, position: int) -> Any:
+def decode_response_body(api_key: int, api_version: int, frame: memoryview, position: int) -> AnyMessage:
     """The answer whose body begins at `position` of `frame`. Raises as `decode_response`."""
     reader = _reader(api_key, api_version, RESPONSE)
     try:
@@ -120,7 +123,7 @@ def decode_response_body(api_key: int, api_version: int, frame: memoryview, posi
 
 def _decode(
     reader: Reader, frame: memoryview, position: int, api_key: int, api_version: int, kind: str
-) -> Any:
+) -> AnyMessage:
     try:
         return reader(frame, position, [REQUEST_ARRAY_ELEMENTS_MAX])[0]
     except InvalidRequest as failure:

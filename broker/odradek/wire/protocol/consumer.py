@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.limits import REQUEST_ARRAY_ELEMENTS_MAX
@@ -22,6 +22,9 @@ from odradek.wire.protocol.messages import data
 from odradek.wire.protocol.reading import structure_reader
 from odradek.wire.protocol.schema import data_class
 from odradek.wire.protocol.writing import structure_writer
+
+if TYPE_CHECKING:
+    from odradek.wire.protocol.messages import AnyMessage
 
 PROTOCOL_TYPE: Final = "consumer"
 VERSION_MAX: Final = 3
@@ -109,7 +112,7 @@ def build_assignment(
     return _build(_ASSIGNMENT, version, {"assigned_partitions": _topics(partitions), "user_data": user_data})
 
 
-def _parse(name: str, content: bytes | memoryview) -> tuple[int, Any]:
+def _parse(name: str, content: bytes | memoryview) -> tuple[int, AnyMessage]:
     view = memoryview(content)
     if len(view) < 2:
         raise InvalidRequest(f"{len(view)} bytes are too short for a {name}")
@@ -130,7 +133,7 @@ def _build(name: str, version: int, fields: Mapping[str, object]) -> bytes:
     return bytes(out)
 
 
-def _by_topic(topics: Iterable[Any]) -> PartitionsByTopic:
+def _by_topic(topics: Iterable[AnyMessage]) -> PartitionsByTopic:
     return tuple((topic.topic, tuple(topic.partitions)) for topic in topics)
 
 

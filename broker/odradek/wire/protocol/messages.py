@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any, Final, Protocol, cast
 from uuid import UUID
 
-from odradek.wire.protocol.reading import default_of, to_datetime, to_error_code, to_timedelta
+from odradek.wire.protocol.reading import Converter, default_of, to_datetime, to_error_code, to_timedelta
 from odradek.wire.protocol.schema import (
     REQUEST,
     RESPONSE,
@@ -40,6 +40,8 @@ class Message(Protocol):
     def __flexible__(self) -> bool: ...
 
 
+# A message of a version that is known when it is read: mypy knows none of its fields.
+AnyMessage = Any
 # The fields of a structure, by name.
 Fields = Mapping[str, object]
 Builder = Callable[[Mapping[str, object]], object]
@@ -85,7 +87,7 @@ def structure_builder(structure: Structure) -> Builder:
     return build
 
 
-def _converter(field: FieldSchema) -> Callable[[Any], object] | None:
+def _converter(field: FieldSchema) -> Converter | None:
     if field.is_array:
         return _array_converter(_converter(field._replace(is_array=False)))
     if field.wire_type == STRUCTURE:
@@ -93,7 +95,7 @@ def _converter(field: FieldSchema) -> Callable[[Any], object] | None:
     return _CONVERTERS.get(field.wire_type)
 
 
-def _array_converter(convert: Callable[[Any], object] | None) -> Callable[[Iterable[object] | None], object]:
+def _array_converter(convert: Converter | None) -> Callable[[Iterable[object] | None], object]:
     def convert_array(elements: Iterable[object] | None) -> tuple[object, ...] | None:
         if elements is None:
             return None
@@ -121,7 +123,7 @@ def _to_uuid(value: UUID | None) -> UUID | None:
     return None if value == _ZERO_UUID else value
 
 
-_CONVERTERS: Final[dict[str, Callable[[Any], object]]] = {
+_CONVERTERS: Final[dict[str, Converter]] = {
     "error_code": to_error_code,
     "timedelta_i32": _to_timedelta,
     "timedelta_i64": _to_timedelta,

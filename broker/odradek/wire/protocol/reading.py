@@ -26,6 +26,7 @@ from odradek.wire.protocol.varint import read_unsigned_varint
 
 Values = dict[str, object]
 Budget = list[int]  # one number: array elements that may still be read
+Converter = Callable[[Any], object]
 Reader = Callable[[memoryview, int, Budget], tuple[Any, int]]
 # Reads one field or several into a dict by name; gives the position after them.
 Step = Callable[[memoryview, int, Budget, Values], int]
@@ -82,7 +83,7 @@ def to_error_code(value: int) -> object:
         return value
 
 
-_CONVERTERS: Final[dict[str, Callable[[Any], object]]] = {
+_CONVERTERS: Final[dict[str, Converter]] = {
     "uuid": _uuid,
     "error_code": to_error_code,
     "timedelta_i32": to_timedelta,

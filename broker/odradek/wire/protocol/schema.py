@@ -93,7 +93,7 @@ def fields_of(structure: object) -> tuple[FieldSchema, ...]:
     return tuple(_field_schema(field) for field in dataclasses.fields(structure))
 
 
-def _field_schema(field: dataclasses.Field[Any]) -> FieldSchema:
+def _field_schema(field: dataclasses.Field[object]) -> FieldSchema:
     declared, is_nullable = _without_none(field.type)
     is_array = get_origin(declared) is tuple
     if is_array:

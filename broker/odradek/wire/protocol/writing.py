@@ -14,7 +14,7 @@ from struct import Struct
 from typing import Any, Final
 from uuid import UUID
 
-from odradek.wire.protocol.reading import EPOCH, FIXED_FORMATS, NULL_UUID, default_of, steps_of
+from odradek.wire.protocol.reading import EPOCH, FIXED_FORMATS, NULL_UUID, Converter, default_of, steps_of
 from odradek.wire.protocol.schema import STRUCTURE, FieldSchema, Structure, fields_of
 from odradek.wire.protocol.varint import append_unsigned_varint, encode_unsigned_varint
 
@@ -40,7 +40,7 @@ def _uuid_bytes(value: UUID | None) -> bytes:
     return NULL_UUID if value is None else value.bytes
 
 
-_CONVERTERS: Final[dict[str, Callable[[Any], object]]] = {
+_CONVERTERS: Final[dict[str, Converter]] = {
     "uuid": _uuid_bytes,
     "timedelta_i32": milliseconds,
     "timedelta_i64": milliseconds,

@@ -7,15 +7,16 @@ costs as many steps as the longest batch has records. The rest is decoded for al
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from odradek.foundation.errors import CorruptRecord
 from odradek.wire.records.batch import BatchHeader
 
-Ints = np.ndarray[Any, np.dtype[np.int64]]
-Bools = np.ndarray[Any, np.dtype[np.bool_]]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 # Fewer batches than this at once, and a plain loop is faster.
 _BATCHES_AT_ONCE_MIN: Final = 16

@@ -22,6 +22,9 @@ from typing import Any
 
 from kazoo.handlers.threading import SequentialThreadingHandler
 
+# What kazoo gives: it has no types.
+Kazoo = Any
+
 logger = logging.getLogger(__name__)
 
 
@@ -70,7 +73,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo ha
             # The receiver is gone.
             logger.debug("the event loop is closed; %r from ZooKeeper is dropped", work)
 
-    def dispatch_callback(self, callback: Any) -> None:
+    def dispatch_callback(self, callback: Kazoo) -> None:
         """kazoo's: call a watch."""
         self.deliver(lambda: callback.func(*callback.args))
 
@@ -82,7 +85,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo ha
     def stop(self) -> None:
         """Nothing to stop."""
 
-    def spawn(self, func: Callable[..., object], *args: Any, **kwargs: Any) -> threading.Thread:
+    def spawn(self, func: Callable[..., object], *args: object, **kwargs: object) -> threading.Thread:
         def work() -> None:
             # kazoo's way to end a thread that waits to connect again.
             with contextlib.suppress(InterruptedError):
@@ -98,8 +101,8 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo ha
         self._is_over.wait(seconds)
 
     def select(
-        self, read: list[Any], write: list[Any], _: list[Any], timeout: float | None = None
-    ) -> tuple[list[Any], list[Any], list[Any]]:
+        self, read: list[Kazoo], write: list[Kazoo], _: list[Kazoo], timeout: float | None = None
+    ) -> tuple[list[Kazoo], list[Kazoo], list[Kazoo]]:
         """As select.select, for any number of descriptors.
 
         What TLS has decrypted already is readable although the kernel has nothing: kazoo's own way would wait for it.
@@ -119,7 +122,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo ha
             [],
         )
 
-    def create_connection(self, address: tuple[str, int], hostname: str, **_: Any) -> socket.socket:
+    def create_connection(self, address: tuple[str, int], hostname: str, **_: object) -> socket.socket:
         """A connection to one server. Raises OSError. kazoo's own arguments for TLS are not used."""
         try:
             if self._is_over.is_set():

@@ -17,7 +17,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kazoo.protocol.states import EventType
 
@@ -25,6 +25,7 @@ from odradek.foundation.limits import REGISTRY_WATCHES_ARMED_AT_ONCE_MAX
 from odradek.foundation.registry_errors import NoNode, StoreConnectionLost, StoreSessionExpired
 from odradek.metadata.registry.store import SessionState, WatchCallback
 from odradek.metadata.registry.watches import Watches
+from odradek.metadata.registry.zookeeper.handler import Kazoo
 from odradek.metadata.registry.zookeeper.session import ZooKeeperSession
 
 logger = logging.getLogger(__name__)
@@ -48,9 +49,9 @@ class _WatchedPath:
 
     __slots__ = ("arming", "fired", "fired_again", "is_armed", "must_notify", "path", "version")
 
-    def __init__(self, path: str, fired: Callable[[_WatchedPath, Any], None]) -> None:
+    def __init__(self, path: str, fired: Callable[[_WatchedPath, Kazoo], None]) -> None:
         self.path = path
-        self.fired: Callable[[Any], None] = partial(fired, self)
+        self.fired: Callable[[Kazoo], None] = partial(fired, self)
         # None until it is armed for the first time.
         self.version: NodeVersion | None = None
         self.is_armed = False
@@ -142,7 +143,7 @@ class LastingWatches:
         )
         reads.add_done_callback(partial(self._end_arming, watched, self._connection))
 
-    def _handle_event(self, watched: _WatchedPath, event: Any) -> None:
+    def _handle_event(self, watched: _WatchedPath, event: Kazoo) -> None:
         """A watch fired: for a change, or (without a path) with the end of its connection."""
         if event.path is None or self._watched.get(watched.path) is not watched:
             return
@@ -185,7 +186,7 @@ class LastingWatches:
         if watched.fired_again:
             self._arm_or_wait(watched)
 
-    def _version_read(self, watched: _WatchedPath, stat: Any, children: Any) -> NodeVersion | None:
+    def _version_read(self, watched: _WatchedPath, stat: Kazoo, children: Kazoo) -> NodeVersion | None:
         """The version that the two reads returned, or None if they failed."""
         if stat is None:
             return _NO_NODE

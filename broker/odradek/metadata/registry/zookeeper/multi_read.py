@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from kazoo.exceptions import EXCEPTIONS, NoNodeError
 from kazoo.protocol.serialization import read_buffer, stat_struct
 
 from odradek.metadata.registry.store import Node
 from odradek.metadata.registry.zookeeper.failures import store_error
+from odradek.metadata.registry.zookeeper.handler import Kazoo
 
 _GET_DATA: Final = 4
 _ERROR: Final = -1
@@ -64,7 +65,7 @@ class MultiRead:
             # czxid, mzxid, ctime, mtime, version, cversion, aversion, ephemeralOwner, …
             results.append(Node(data or b"", stat[4], stat[0], stat[7]))
 
-    def start(self, client: Any) -> Any:
+    def start(self, client: Kazoo) -> Kazoo:
         """Pass it to kazoo's client. Returns kazoo's result."""
         result = client.handler.async_result()
         client._call(self, result)

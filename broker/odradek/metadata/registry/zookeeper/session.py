@@ -16,7 +16,7 @@ import ssl
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, ConnectionLoss, KazooException, SessionClosedRequireSaslError
@@ -26,7 +26,7 @@ from odradek.foundation.registry_errors import StoreAccessDenied, StoreConnectio
 from odradek.metadata.registry.store import SessionState
 from odradek.metadata.registry.zookeeper.address import Ensemble
 from odradek.metadata.registry.zookeeper.failures import store_error
-from odradek.metadata.registry.zookeeper.handler import LoopHandler
+from odradek.metadata.registry.zookeeper.handler import Kazoo, LoopHandler
 from odradek.metadata.registry.zookeeper.security import ZooKeeperCredentials
 
 logger = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class ZooKeeperSession:
             command_retry={"max_tries": 0, "sleep_func": self._handler.sleep_func},
         )
         _name_refusals(self.client)
-        self._waiting: set[asyncio.Future[Any]] = set()
+        self._waiting: set[asyncio.Future[Kazoo]] = set()
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._was_refused = False
         self.state = SessionState.SUSPENDED
@@ -145,16 +145,16 @@ class ZooKeeperSession:
                 )
             )
 
-    def ask(self, path: str, method: str, *arguments: Any, **keywords: Any) -> asyncio.Future[Any]:
+    def ask(self, path: str, method: str, *arguments: object, **keywords: object) -> asyncio.Future[Kazoo]:
         """Call kazoo's `method` (its name ends in _async) for `path`; the future of its answer.
 
         Requests are done in their order. The future fails with an error of `metadata.registry.store`.
         """
         return self.send(path, lambda: getattr(self.client, method)(*arguments, **keywords))
 
-    def send(self, path: str, start: Callable[[], Any]) -> asyncio.Future[Any]:
+    def send(self, path: str, start: Callable[[], Kazoo]) -> asyncio.Future[Kazoo]:
         """As `ask`, for anything that gives a kazoo result."""
-        future: asyncio.Future[Any] = self._loop.create_future()
+        future: asyncio.Future[Kazoo] = self._loop.create_future()
         if self.state is not SessionState.CONNECTED:
             future.set_exception(self._unreachable_error())
             return future
@@ -163,7 +163,7 @@ class ZooKeeperSession:
         start().rawlink(partial(self._settle, future, path))
         return future
 
-    def _settle(self, future: asyncio.Future[Any], path: str, result: Any) -> None:
+    def _settle(self, future: asyncio.Future[Kazoo], path: str, result: Kazoo) -> None:
         """Handle kazoo's answer, on the loop."""
         if isinstance(result.exception, ConnectionLoss):
             # kazoo reports it only after it has failed the requests under way, whose callers must see the new state.
@@ -268,12 +268,12 @@ class ZooKeeperSession:
             self._handler.deliver(partial(_finish, ended))
 
 
-def _name_refusals(client: Any) -> None:
+def _name_refusals(client: Kazoo) -> None:
     """kazoo knows no state for a server that wants another login: its thread would end with a trace."""
     connection = client._connection
     connect = connection._connect
 
-    def connect_or_be_refused(*arguments: Any) -> Any:
+    def connect_or_be_refused(*arguments: object) -> Kazoo:
         try:
             return connect(*arguments)
         except SessionClosedRequireSaslError as refusal:
