@@ -23,7 +23,7 @@ from odradek.client.admin.partition_states import (
     partition_states,
     state_of,
 )
-from odradek.client.admin.reassignments import OngoingPartitionReassignment
+from odradek.client.admin.reassignments import OngoingReassignment
 from odradek.client.admin.results import LogDirectoryDescription
 from odradek.client.client import Client
 from odradek.client.metadata import PartitionInfo
@@ -85,7 +85,7 @@ def test_without_a_leader_it_counts_whether_a_replica_is_there() -> None:
 
 def test_a_replica_that_a_move_adds_is_not_missing() -> None:
     moving = partition(replicas=(1, 2, 3, 4), in_sync=(1, 2, 3))
-    move = OngoingPartitionReassignment(replicas=(1, 2, 3, 4), adding=(4,), removing=(1,))
+    move = OngoingReassignment(replicas=(1, 2, 3, 4), adding=(4,), removing=(1,))
     assert state_of("t", moving, live=(1, 2, 3, 4), min_in_sync=1).problems == (Problem.UNDER_REPLICATED,)
     assert state_of("t", moving, live=(1, 2, 3, 4), min_in_sync=1, move=move).problems == ()
 

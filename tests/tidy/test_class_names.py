@@ -24,27 +24,13 @@ _TWINS: Final = "The same public client for threads and for asyncio, each in a m
 # By package: each name that several classes have, how many do, and why.
 EXCEPTIONS: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {
     "broker/odradek": {
-        "AbortedTransaction": (2, "Kafka's term for a row of Fetch and an entry of the transaction index."),
-        "Assignment": (
-            2,
-            "Kafka's term in ConsumerGroupHeartbeat's answer and in the consumers' own bytes.",
-        ),
         "ConsumerConnector": (2, _TWINS),
         "Cursor": (2, _SCHEMAS),
         "EntityData": (2, _SCHEMAS),
         "EntryData": (2, _SCHEMAS),
-        "FetchPartitionData": (
-            2,
-            "The same part of Fetch: packed by hand for brokers, generated for our client.",
-        ),
         "FetchRequest": (
             2,
             "The request as brokers read it, and that of the SimpleConsumer in Kafka's documents.",
-        ),
-        "Member": (2, "Kafka's term for a row of ConsumerGroupDescribe and for a member of a classic group."),
-        "OngoingPartitionReassignment": (
-            2,
-            "The row of ListPartitionReassignments and its value in the client.",
         ),
         "PartitionData": (2, _SCHEMAS),
         "Producer": (3, f"{_TWINS} The third is the main client's."),

@@ -196,7 +196,6 @@ class NewestLeaders:
 
 
 def cluster_info(response: MetadataResponse) -> ClusterInfo:
-    """A Metadata response as a value."""
     brokers = {
         broker.node_id: BrokerInfo(
             id=broker.node_id, address=Address(broker.host, broker.port), rack=broker.rack

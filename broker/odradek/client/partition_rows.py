@@ -51,7 +51,6 @@ def numbers_by_topic(
 
 
 def build_commit_rows(offsets: Mapping[TopicPartition, CommittedOffset]) -> Rows:
-    """Offsets to commit, by topic."""
     return rows_by_topic(
         (
             key,
@@ -67,7 +66,6 @@ def build_commit_rows(offsets: Mapping[TopicPartition, CommittedOffset]) -> Rows
 
 
 def list_answer_rows(topics: Iterable[_Topic[RowT]]) -> Iterator[tuple[TopicPartition, RowT]]:
-    """Each partition of an answer with its row."""
     return (
         (TopicPartition(topic.name, row.partition_index), row) for topic in topics for row in topic.partitions
     )

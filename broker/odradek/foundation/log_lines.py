@@ -151,7 +151,6 @@ class LogLines(logging.Handler):
         loop.call_later(_MINUTE_SECONDS - self._now() % _MINUTE_SECONDS, self.report_left_out)
 
     def _write(self, record: logging.LogRecord) -> None:
-        """Write a copy of a record."""
         stream = self._stream or sys.stderr
         trace = _trace(record)
         record.exc_info = record.exc_text = record.stack_info = None

@@ -14,7 +14,6 @@ _MS_PER_SECOND: Final = 1000
 
 
 def flow_samples(counters: FlowCounters, *, is_running: bool) -> Iterator[Sample]:
-    """The samples of a scrape."""
     source = counters.source_alias
     now_ms = counters.wall_ms()
     for partition, of in counters.partitions.items():

@@ -89,7 +89,6 @@ class _Reader:
                 self._sort(key, value.strip())
 
     def read(self, target: str | None) -> MirrorSettings:
-        """The settings for one target."""
         enabled = [pair for pair in self._pairs() if self._is_enabled(pair)]
         alias = self._target(target, enabled)
         flows = [self._flow(pair) for pair in self._pairs() if pair[1] == alias]

@@ -37,9 +37,7 @@ def tls_receive_buffer() -> memoryview:
 class HandshakeTurns(Protocol):
     """Decides when the steps of handshakes are made."""
 
-    def begin(self, stream: TlsStream) -> None:
-        """A handshake begins."""
-        ...
+    def begin(self, stream: TlsStream) -> None: ...
 
     def step_soon(self, stream: TlsStream) -> None:
         """Call `stream.step`, now or later: bytes of its handshake have arrived."""

@@ -54,7 +54,6 @@ def is_shortage(error: OSError) -> bool:
 
 
 def shortage_advice(error: OSError) -> str:
-    """The advice for a shortage."""
     return _ADVICE.get(error.errno or 0, _MAKE_ROOM)
 
 
@@ -107,7 +106,6 @@ class Shortage:
         return True
 
     def sentence(self, path: str, free_bytes: int, now_seconds: float) -> str:
-        """The sentence for /readyz."""
         state = "has been full" if self.is_full else "has refused writes"
         return (
             f"the log directory {path} {state} for {now_seconds - self.began_seconds:.0f} s ({self.reason}, "

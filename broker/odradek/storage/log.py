@@ -41,7 +41,7 @@ from odradek.storage.producer_rules import ProducerRules
 from odradek.storage.recovery import replay_producers
 from odradek.storage.segment import Segment
 from odradek.storage.segment_set import SegmentSet
-from odradek.storage.transaction_index import AbortedTransaction
+from odradek.storage.transaction_index import AbortedTxn
 from odradek.storage.unsynced_files import UnsyncedFiles
 from odradek.storage.verification import VerificationToken
 
@@ -216,7 +216,6 @@ class Log:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the log files."""
         return self.segments.size_bytes
 
     @property
@@ -290,12 +289,12 @@ class Log:
     def end_offset_for_epoch(self, epoch: int) -> EpochEntry:
         return self.reader.end_offset_for_epoch(epoch)
 
-    def find_aborted_transactions(self, fetch_offset: int, upper_offset: int) -> list[AbortedTransaction]:
+    def find_aborted_transactions(self, fetch_offset: int, upper_offset: int) -> list[AbortedTxn]:
         return self.reader.find_aborted_transactions(fetch_offset, upper_offset)
 
     def find_aborted_in(
         self, records: FileSlice, fetch_offset: int, *, offset_limit: int
-    ) -> list[AbortedTransaction]:
+    ) -> list[AbortedTxn]:
         return self.reader.find_aborted_in(records, fetch_offset, offset_limit=offset_limit)
 
     def flush(self, up_to: int | None = None) -> None:

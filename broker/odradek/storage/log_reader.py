@@ -18,7 +18,7 @@ from odradek.storage.log_parts import LogParts
 from odradek.storage.lookup import TimestampOffset
 from odradek.storage.recovery import rebuild_indexes
 from odradek.storage.segment import Segment
-from odradek.storage.transaction_index import AbortedTransaction
+from odradek.storage.transaction_index import AbortedTxn
 
 
 class LogReader:
@@ -190,12 +190,12 @@ class LogReader:
         """The newest epoch not above `epoch` and the offset where it ended; (-1, -1) when there is none."""
         return self._epochs.end_offset_for(epoch, log_end_offset=self._offsets.log_end_offset)
 
-    def find_aborted_transactions(self, fetch_offset: int, upper_offset: int) -> list[AbortedTransaction]:
+    def find_aborted_transactions(self, fetch_offset: int, upper_offset: int) -> list[AbortedTxn]:
         """The aborted transactions with records in [fetch_offset, upper_offset), in the order of their markers.
 
         Raises KafkaStorageError, CorruptRecord.
         """
-        found: list[AbortedTransaction] = []
+        found: list[AbortedTxn] = []
         with self._health.attempt("a look-up"):
             for segment in self._segments.from_offset(fetch_offset):
                 aborted, is_complete = segment.transaction_index.overlapping(fetch_offset, upper_offset)
@@ -206,7 +206,7 @@ class LogReader:
 
     def find_aborted_in(
         self, records: FileSlice, fetch_offset: int, *, offset_limit: int
-    ) -> list[AbortedTransaction]:
+    ) -> list[AbortedTxn]:
         """The aborted transactions with records in what a read from `fetch_offset` below `offset_limit` has given.
 
         As in Kafka the bound is the next index entry behind the slice, else the next segment: a few more may be named.

@@ -20,7 +20,7 @@ from odradek.storage.open_transactions import CompletedTransaction
 from odradek.storage.producers import ProducerStates
 from odradek.storage.scan import Scan, ScanRules, scan
 from odradek.storage.segment import Segment
-from odradek.storage.transaction_index import AbortedTransaction
+from odradek.storage.transaction_index import AbortedTxn
 from odradek.wire.records.batch import HEADER_BYTES, BatchHeader, BatchView
 
 logger = logging.getLogger(__name__)
@@ -214,7 +214,7 @@ def note_abort(segment: Segment, producers: ProducerStates, completed: Completed
     """Put an aborted transaction into the index of the segment that holds its marker. Raises OSError."""
     if completed.is_aborted:
         segment.transaction_index.append(
-            AbortedTransaction(
+            AbortedTxn(
                 completed.producer_id,
                 completed.first_offset,
                 completed.last_offset,

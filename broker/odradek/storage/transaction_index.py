@@ -19,7 +19,7 @@ _ENTRY: Final = struct.Struct(">hqqqq")
 _ENTRIES_PER_READ: Final = 256
 
 
-class AbortedTransaction(NamedTuple):
+class AbortedTxn(NamedTuple):
     """A transaction whose records are not to be shown."""
 
     producer_id: int
@@ -38,12 +38,12 @@ class TransactionIndex:
         self._disk = disk
         self._has_file = has_file
 
-    def append(self, aborted: AbortedTransaction) -> None:
+    def append(self, aborted: AbortedTxn) -> None:
         """Add an abort whose marker was written. Raises OSError."""
         self._disk.open(self.path, create=True).append(_ENTRY.pack(0, *aborted))
         self._has_file = True
 
-    def entries(self) -> list[AbortedTransaction]:
+    def entries(self) -> list[AbortedTxn]:
         """All, in the order of their markers. Raises CorruptRecord, OSError."""
         if not self._has_file:
             return []
@@ -57,13 +57,13 @@ class TransactionIndex:
         """Whether no transaction of the segment was aborted, as far as is known without reading."""
         return not self._has_file
 
-    def overlapping(self, fetch_offset: int, upper_offset: int) -> tuple[list[AbortedTransaction], bool]:
+    def overlapping(self, fetch_offset: int, upper_offset: int) -> tuple[list[AbortedTxn], bool]:
         """The aborted transactions with records in [fetch_offset, upper_offset), and whether later ones have none.
 
         Only the entries from there on are read: markers rise, so the first is found by halving. Raises CorruptRecord,
         OSError.
         """
-        found: list[AbortedTransaction] = []
+        found: list[AbortedTxn] = []
         if not self._has_file:
             return found, False
         file = self._disk.open(self.path)
@@ -87,12 +87,12 @@ class TransactionIndex:
                     return found, True
         return found, False
 
-    def _decode(self, data: bytes) -> list[AbortedTransaction]:
+    def _decode(self, data: bytes) -> list[AbortedTxn]:
         found = []
         for version, *fields in _ENTRY.iter_unpack(data):
             if version != 0:
                 raise CorruptRecord(f"{self.path} has an entry of version {version}; only 0 is known")
-            found.append(AbortedTransaction(*fields))
+            found.append(AbortedTxn(*fields))
         return found
 
     def truncate(self, offset: int) -> None:

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.logs import EARLIEST, LATEST
-from odradek.client.admin.reassignments import OngoingPartitionReassignment
+from odradek.client.admin.reassignments import OngoingReassignment
 from odradek.client.admin.results import (
     AlterOperation,
     ConfigChange,
@@ -210,7 +210,7 @@ class BrokerTopics:
 def _actual_topic(
     info: TopicInfo,
     config: Iterable[ConfigEntry],
-    moving: Mapping[TopicPartition, OngoingPartitionReassignment],
+    moving: Mapping[TopicPartition, OngoingReassignment],
 ) -> ActualTopic:
     partitions = tuple(
         ActualPartition(

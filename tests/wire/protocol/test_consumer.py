@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from odradek.foundation.errors import InvalidRequest
 from odradek.wire.protocol.consumer import (
-    Assignment,
+    ConsumerProtocolAssignment,
     PartitionsByTopic,
     Subscription,
     build_assignment,
@@ -42,7 +42,7 @@ def test_subscriptions_are_read_back(
 @given(PARTITIONS, st.integers(0, 3))
 def test_assignments_are_read_back(partitions: PartitionsByTopic, version: int) -> None:
     content = build_assignment(partitions, version=version, user_data=b"x")
-    assert parse_assignment(content) == Assignment(version, partitions, b"x")
+    assert parse_assignment(content) == ConsumerProtocolAssignment(version, partitions, b"x")
 
 
 def test_the_bytes_of_kafka_clients() -> None:
@@ -57,11 +57,13 @@ def test_a_version_of_tomorrow_is_read_as_far_as_it_is_known() -> None:
     content[:2] = b"\0\x09"
     assert parse_subscription(bytes(content))[:2] == (9, ("t",))
     # And answered as far as that.
-    assert parse_assignment(build_assignment([("t", [1])], version=9)) == Assignment(3, (("t", (1,)),))
+    assert parse_assignment(build_assignment([("t", [1])], version=9)) == ConsumerProtocolAssignment(
+        3, (("t", (1,)),)
+    )
 
 
 def test_no_bytes_are_an_empty_assignment() -> None:
-    assert parse_assignment(b"") == Assignment(0, ())
+    assert parse_assignment(b"") == ConsumerProtocolAssignment(0, ())
 
 
 @pytest.mark.parametrize("content", [b"\0", b"\xff\xff\0\0\0\0", b"\0\0\0\0\0\1", b"\0\0\0\0\0\1\0\2a"])

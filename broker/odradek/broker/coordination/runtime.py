@@ -227,7 +227,6 @@ class CoordinatorRuntime(Generic[Machine_co]):
         )
 
     def shards(self) -> list[Shard[Machine_co]]:
-        """All shards, in any state."""
         return list(self._shards.values())
 
     def list_loaded_shards(self) -> Iterator[Shard[Machine_co]]:

@@ -17,7 +17,7 @@ from odradek.broker.coordination.shard import Shard, StateMachine
 from odradek.broker.coordination.topic_log import EncodedRecord
 from odradek.broker.coordination.writer import OnWritten
 from odradek.broker.groups.classic.group import ClassicGroup, GroupState
-from odradek.broker.groups.classic.members import Member
+from odradek.broker.groups.classic.members import ClassicGroupMember
 from odradek.broker.groups.classic.rebalance import GroupHost
 from odradek.broker.groups.classic.schema import encode_classic_group_key, encode_classic_group_value
 from odradek.broker.groups.consumer.group import ConsumerGroup, ConsumerGroupHost
@@ -199,7 +199,7 @@ class Conversion:
                 continue
             assert value.classic is not None, f"{member_id} does not speak the classic protocol"
             members.append(
-                Member(
+                ClassicGroupMember(
                     member_id,
                     instance_id=value.instance_id,
                     client_id=value.client_id,

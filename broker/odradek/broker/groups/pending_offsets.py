@@ -37,7 +37,6 @@ class PendingOffsets:
         return bool(self._by_producer)
 
     def __len__(self) -> int:
-        """The keys that have one."""
         return len(self._by_key)
 
     # --- the log's records ------------------------------------------------------------------------------------------
@@ -109,9 +108,7 @@ class PendingOffsets:
             yield from [(key.topic, key.partition) for key in self._by_key if key.group_id == group_id]
 
     def groups(self) -> list[str]:
-        """The groups that have one."""
         return list(self._by_group)
 
     def pending_keys(self) -> list[OffsetKey]:
-        """All keys that have one."""
         return list(self._by_key)

@@ -109,11 +109,9 @@ class SecuredListeners:
             await asyncio.to_thread(keys.follow)
 
     def tls(self, name: str) -> ListenerTls | None:
-        """TLS at a listener."""
         return self._tls.get(name)
 
     def sasl(self, name: str) -> ListenerSasl | None:
-        """The logins of a listener."""
         return self._sasl.get(name)
 
     def follow_certificates(

@@ -93,7 +93,6 @@ class Faults:
         self._by_api.setdefault(_api_key(api), []).append(fault)
 
     def clear(self) -> None:
-        """End all faults."""
         self._by_api.clear()
 
     def take(self, api_key: int, client_id: str = "") -> Fault | None:

@@ -124,5 +124,4 @@ class Meters(Generic[U]):
 
     @property
     def meters(self) -> list[Meter[U]]:
-        """All meters, for a scrape."""
         return list(self._by_share.values())

@@ -74,7 +74,6 @@ class Waiters:
         self._notify([one for one, offset in self._offsets.items() if offset <= watermark], None)
 
     def fail(self, failure: Exception) -> None:
-        """Resolve all with `failure`."""
         self._notify(list(self._offsets), failure)
 
     def _notify(self, ready: list[Waiter], failure: Exception | None) -> None:

@@ -161,7 +161,6 @@ class InterBrokerClientPool:
         return found
 
     async def close(self) -> None:
-        """Close all connections."""
         await asyncio.gather(*(client.close() for client in self._clients.values()))
 
 
@@ -208,5 +207,4 @@ class PeerTransport:
         self._client.interrupt(broker_id)
 
     async def close(self) -> None:
-        """Close all connections."""
         await self._client.close()

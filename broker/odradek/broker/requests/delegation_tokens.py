@@ -55,7 +55,6 @@ def principal_parts(principal: str) -> tuple[str, str]:
 
 
 def token_fields(token: DelegationToken, secret: str) -> dict[str, object]:
-    """The token as answers have it."""
     kind, name = principal_parts(token.owner)
     requester_kind, requester_name = principal_parts(token.requester)
     return {

@@ -61,7 +61,6 @@ class MutationQuotas:
         self._meters: Meters[TokenBucket] | None = None
 
     def of_client(self, principal: str, header: RequestHeader) -> PartitionQuota | NoQuota:
-        """The quota of the client of a request."""
         configs = self._images.current.client_configs
         if not configs:
             return _NO_QUOTA

@@ -83,7 +83,6 @@ def _fetch(
     *,
     require_stable: bool,
 ) -> dict[str, object]:
-    """The offsets of one group."""
     wanted = None
     if topics is not None:
         wanted = [(topic.name, index) for topic in topics for index in topic.partition_indexes]

@@ -18,7 +18,7 @@ from odradek.cli.shared.output import count, format_bytes, show, show_document
 if TYPE_CHECKING:
     from odradek.client.admin.brokers import BrokerAdmin
     from odradek.client.admin.plans import Plan
-    from odradek.client.admin.reassignments import OngoingPartitionReassignment
+    from odradek.client.admin.reassignments import OngoingReassignment
     from odradek.foundation.ids import TopicPartition
 
 _LOOK_SECONDS = 1.0
@@ -77,7 +77,6 @@ def _rows_of(document: object) -> list[tuple[TopicPartition, tuple[int, ...]]]:
 
 
 def plan_document(plan: Mapping[TopicPartition, Collection[int]]) -> dict[str, object]:
-    """A plan as JSON has it."""
     return {
         "version": _VERSION,
         "partitions": [
@@ -106,12 +105,12 @@ def show_plan(session: CommandSession, plan: Plan, before: Plan) -> None:
 MOVES_HEADERS = ("TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING")
 
 
-def move_rows(moving: Mapping[TopicPartition, OngoingPartitionReassignment]) -> list[tuple[object, ...]]:
+def move_rows(moving: Mapping[TopicPartition, OngoingReassignment]) -> list[tuple[object, ...]]:
     """The moves under way as rows under `MOVES_HEADERS`."""
     return [(*where, one.replicas, one.adding, one.removing) for where, one in sorted(moving.items())]
 
 
-def move_documents(moving: Mapping[TopicPartition, OngoingPartitionReassignment]) -> list[dict[str, object]]:
+def move_documents(moving: Mapping[TopicPartition, OngoingReassignment]) -> list[dict[str, object]]:
     """The moves under way, for programs."""
     return [
         {"topic": where.topic, "partition": where.partition, "move": one}

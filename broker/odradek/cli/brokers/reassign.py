@@ -25,7 +25,7 @@ from odradek.cli.shared.watch import WatchCommand, look, watch_option
 
 if TYPE_CHECKING:
     from odradek.client.admin.plans import Plan
-    from odradek.client.admin.reassignments import OngoingPartitionReassignment
+    from odradek.client.admin.reassignments import OngoingReassignment
     from odradek.client.client import Client
     from odradek.foundation.ids import TopicPartition
 
@@ -161,7 +161,7 @@ def verify(session: CommandSession, *, path: str, keep_throttle: bool) -> int:
 def _result(
     where: TopicPartition,
     replicas: tuple[int, ...],
-    moving: dict[TopicPartition, OngoingPartitionReassignment],
+    moving: dict[TopicPartition, OngoingReassignment],
     found: dict[TopicPartition, tuple[int, ...]],
 ) -> str:
     if where in moving:
@@ -220,5 +220,5 @@ def list_moves(session: CommandSession, *, watch: float | None) -> int:
     )
 
 
-def _show_moves(session: CommandSession, moving: dict[TopicPartition, OngoingPartitionReassignment]) -> None:
+def _show_moves(session: CommandSession, moving: dict[TopicPartition, OngoingReassignment]) -> None:
     show(session.output, headers=MOVES_HEADERS, rows=move_rows(moving), document=move_documents(moving))

@@ -13,7 +13,6 @@ Described = Sequence[Document]
 
 
 def print_states(groups: Described, *, is_verbose: bool) -> None:
-    """One line a group."""
     headers = ["GROUP", "STATE", "TYPE", "COORDINATOR", "ASSIGNOR", "MEMBERS"]
     rows = [
         [
@@ -36,7 +35,6 @@ def print_states(groups: Described, *, is_verbose: bool) -> None:
 
 
 def print_members(groups: Described, *, is_verbose: bool) -> None:
-    """The members of each group."""
     headers = ["MEMBER", "INSTANCE", "CLIENT", "HOST", "COUNT", "PARTITIONS"]
     if is_verbose:
         headers += ["SUBSCRIBES TO", "EPOCH", "TARGET"]
@@ -58,7 +56,6 @@ def print_members(groups: Described, *, is_verbose: bool) -> None:
 
 
 def print_offsets(groups: Described, *, is_verbose: bool) -> None:
-    """The partitions of each group."""
     headers = ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "LAG TIME", "CLIENT", "HOST"]
     keys = ["topic", "partition", "committed", "end", "lag", "lag_seconds", "client_id", "client_host"]
     if is_verbose:

@@ -76,7 +76,6 @@ class _Printer:
         self._damage = 0
 
     def file(self, path: str) -> None:
-        """Print one file."""
         from odradek.cli.records import dump
 
         self._files += 1

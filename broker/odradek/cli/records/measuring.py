@@ -112,7 +112,6 @@ class _TimedDeliveries:
             self.latencies_ms.append((time.perf_counter() - sent_at) * 1000)
 
     async def wait_for_all(self) -> None:
-        """Wait for all of them."""
         await asyncio.gather(*self._waiting)
 
     async def close(self) -> None:

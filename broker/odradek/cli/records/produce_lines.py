@@ -28,7 +28,6 @@ class RecordGroup(NamedTuple):
     timestamps_ms: Sequence[int | None] | None = None
 
     def part(self, start: int, end: int) -> RecordGroup:
-        """The records from `start` to `end`."""
         return self._replace(
             values=self.values[start:end],
             numbers=self.numbers[start:end],

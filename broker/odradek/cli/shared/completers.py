@@ -171,7 +171,6 @@ def assignments_of(keys: Completer) -> Completer:
 
 
 def profiles_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
-    """Profiles."""
     from odradek.cli.shared import profiles
 
     try:
@@ -181,7 +180,6 @@ def profiles_completed(ctx: click.Context, param: click.Parameter, incomplete: s
 
 
 def properties_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
-    """Client properties."""
     from odradek.client.properties import CLIENT_PROPERTIES
 
     return _items(ctx, param, CLIENT_PROPERTIES, incomplete)

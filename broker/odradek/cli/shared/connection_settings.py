@@ -70,7 +70,6 @@ class ClientSettings:
 
     @property
     def bootstrap(self) -> Sourced:
-        """The bootstrap brokers."""
         return self.values[BOOTSTRAP_SERVERS]
 
     @property

@@ -15,7 +15,7 @@ from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.disks import directories
 from odradek.client.admin.logs import LogAdmin
 from odradek.client.admin.plans import Plan, Racks
-from odradek.client.admin.reassignments import SIDES, OngoingPartitionReassignment, ReassignmentAdmin
+from odradek.client.admin.reassignments import SIDES, OngoingReassignment, ReassignmentAdmin
 from odradek.client.admin.results import AlterOperation, ConfigChange, LogDirectoryDescription, ResourceType
 from odradek.client.client import Client
 from odradek.foundation.errors import BrokerNotAvailable, OdradekError, RequestError
@@ -177,7 +177,7 @@ class BrokerAdmin:
             is_live=is_live,
         )
 
-    async def bytes_left(self, moving: Mapping[TopicPartition, OngoingPartitionReassignment]) -> int:
+    async def bytes_left(self, moving: Mapping[TopicPartition, OngoingReassignment]) -> int:
         """The bytes that added replicas have yet to fetch, by the sizes of their logs."""
         if not moving:
             return 0

@@ -10,7 +10,7 @@ from enum import IntEnum, StrEnum
 from typing import Final
 
 from odradek.client.admin.partition_states import PartitionState, Problem, count_problems
-from odradek.client.admin.reassignments import OngoingPartitionReassignment
+from odradek.client.admin.reassignments import OngoingReassignment
 from odradek.client.admin.results import LogDirectoryDescription
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.words import count
@@ -88,7 +88,7 @@ class ClusterHealth:
     partitions: int
     troubled: tuple[PartitionState, ...]
     """The partitions that have a problem."""
-    moves: Mapping[TopicPartition, OngoingPartitionReassignment] | None
+    moves: Mapping[TopicPartition, OngoingReassignment] | None
     groups: Mapping[str, int]
     """The number of groups in each state, from the brokers that answered."""
 

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 from odradek.client.admin.configs import ConfigAdmin
-from odradek.client.admin.reassignments import OngoingPartitionReassignment, ReassignmentAdmin
+from odradek.client.admin.reassignments import OngoingReassignment, ReassignmentAdmin
 from odradek.client.admin.results import ResourceType
 from odradek.client.client import Client
 from odradek.client.metadata import NO_LEADER, PartitionInfo, TopicInfo
@@ -69,7 +69,7 @@ def state_of(
     *,
     live: Collection[int],
     min_in_sync: int | None,
-    move: OngoingPartitionReassignment | None = None,
+    move: OngoingReassignment | None = None,
 ) -> PartitionState:
     """The problem of one partition, if any; `live` are the live brokers."""
     in_sync = len(partition.in_sync_replicas)
@@ -104,7 +104,7 @@ async def partition_states(client: Client, topics: Sequence[TopicInfo]) -> list[
     live = client.cluster.brokers
     described = [topic for topic in topics if not topic.error_code]
     needed = await _min_in_sync(client, [topic.name for topic in described])
-    moves: Mapping[TopicPartition, OngoingPartitionReassignment] = {}
+    moves: Mapping[TopicPartition, OngoingReassignment] = {}
     if any(len(one.in_sync_replicas) < len(one.replicas) for topic in described for one in topic.partitions):
         moves = await moves_under_way(client) or {}
     return [
@@ -139,7 +139,7 @@ async def _min_in_sync(client: Client, names: Sequence[str]) -> dict[str, int]:
     return found
 
 
-async def moves_under_way(client: Client) -> Mapping[TopicPartition, OngoingPartitionReassignment] | None:
+async def moves_under_way(client: Client) -> Mapping[TopicPartition, OngoingReassignment] | None:
     """The reassignments under way; None if no controller answers in time."""
     return await answer_in_time(ReassignmentAdmin(client).under_way(), otherwise=None)
 

@@ -40,7 +40,7 @@ SIDES: Final = ("leader", "follower")
 
 
 @dataclass(frozen=True, slots=True)
-class OngoingPartitionReassignment:
+class OngoingReassignment:
     """A partition that moves: `replicas` are the old and the new ones together."""
 
     replicas: tuple[int, ...]
@@ -125,7 +125,7 @@ class ReassignmentAdmin:
 
     async def under_way(
         self, partitions: Iterable[TopicPartition] | None = None
-    ) -> dict[TopicPartition, OngoingPartitionReassignment]:
+    ) -> dict[TopicPartition, OngoingReassignment]:
         """The moves under way, of all or of some partitions."""
         response: ListPartitionReassignmentsResponse = await self._ask(
             ApiKey.LIST_PARTITION_REASSIGNMENTS,
@@ -133,7 +133,7 @@ class ReassignmentAdmin:
             topics=numbers_by_topic(partitions, partitions="partition_indexes"),
         )
         return {
-            where: OngoingPartitionReassignment(row.replicas, row.adding_replicas, row.removing_replicas)
+            where: OngoingReassignment(row.replicas, row.adding_replicas, row.removing_replicas)
             for where, row in list_answer_rows(response.topics)
         }
 

@@ -25,7 +25,6 @@ def digest(
     value: bytes | None,
     headers: Iterable[tuple[str, bytes | None]] = (),
 ) -> int:
-    """The digest of one record."""
     parts = [b"%d:" % timestamp_ms, *_with_size(key), *_with_size(value)]
     named = list(headers)
     parts.append(b"%d:" % len(named))
@@ -56,7 +55,6 @@ class Counts:
     late: int = 0
 
     def add(self, size_bytes: int, digest_: int, offset: int = -1, *, is_late: bool = False) -> None:
-        """Count one record."""
         self.count += 1
         self.size_bytes += size_bytes
         self.xor_hash ^= digest_

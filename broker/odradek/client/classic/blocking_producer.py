@@ -48,7 +48,6 @@ class DefaultEventHandler:
         self._loop.run(lambda: self._sender.send(events))
 
     def close(self) -> None:
-        """Close the connections."""
         if not self._loop.is_closed:
             self._loop.run(self._sender.close)
             self._loop.close()

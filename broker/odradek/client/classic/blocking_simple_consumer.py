@@ -49,7 +49,6 @@ class SimpleConsumer:
         self.close()
 
     def close(self) -> None:
-        """Close the connection."""
         if not self._loop.is_closed:
             self._loop.run(self._consumer.close)
             self._loop.close()

@@ -109,7 +109,6 @@ class GroupNodes:
     # --- topics -------------------------------------------------------------------------------------------------------
 
     async def topics(self) -> list[str]:
-        """All topics of the cluster."""
         return await children_or_none(self._store, paths.TOPICS)
 
     async def partitions(self, topics: Collection[str]) -> dict[str, list[int]]:

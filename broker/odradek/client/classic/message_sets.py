@@ -49,7 +49,6 @@ class MessageSet:
 
     @property
     def size_in_bytes(self) -> int:
-        """The bytes of the answer."""
         return len(self._answer.data)
 
     @property

@@ -60,7 +60,6 @@ class Registration:
         return next(iter(self.subscription.values())) if is_match == (self.pattern == WHITE_LIST) else 0
 
     def pack_node(self, *, timestamp_ms: int) -> bytes:
-        """The bytes of the id node."""
         node = {
             "version": 1,
             "subscription": self.subscription,

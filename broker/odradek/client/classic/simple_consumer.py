@@ -104,7 +104,6 @@ class SimpleConsumer:
         return self._connection
 
     async def close(self) -> None:
-        """Close the connection."""
         self._closed = True
         if self._connection is not None:
             await self._connection.close()

@@ -127,7 +127,6 @@ class PartitionConsumer:
 
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:
-        """The partitions that are read."""
         return tuple(self._positions)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:

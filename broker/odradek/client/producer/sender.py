@@ -142,7 +142,6 @@ class Sender:
     # --- queues ---------------------------------------------------------------------------------------------------
 
     def queue(self, target: TopicPartition) -> PartitionQueue:
-        """The queue of a partition."""
         found = self._queues.get(target)
         if found is None:
             found = self._queues[target] = PartitionQueue(

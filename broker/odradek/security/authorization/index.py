@@ -96,7 +96,6 @@ class AclIndex:
         self._patterns: dict[ResourcePattern, tuple[AccessControlEntry, ...]] = {}
 
     def __len__(self) -> int:
-        """The number of ACLs."""
         return sum(map(len, self._patterns.values()))
 
     def __iter__(self) -> Iterator[AclBinding]:
@@ -105,11 +104,9 @@ class AclIndex:
                 yield AclBinding(pattern, entry)
 
     def entries(self, pattern: ResourcePattern) -> tuple[AccessControlEntry, ...]:
-        """The ACLs of one pattern."""
         return self._patterns.get(pattern, ())
 
     def matching(self, wanted: AclFilter) -> Iterator[AclBinding]:
-        """The ACLs that a filter matches."""
         for pattern in self.patterns_for(wanted):
             yield from self.matching_at(pattern, wanted)
 
@@ -121,7 +118,6 @@ class AclIndex:
         return (only,) if only in self._patterns else ()
 
     def matching_at(self, pattern: ResourcePattern, wanted: AclFilter) -> list[AclBinding]:
-        """The ACLs of one pattern that a filter matches."""
         if not wanted.matches_pattern(pattern):
             return []
         return [

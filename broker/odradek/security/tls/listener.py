@@ -63,7 +63,6 @@ class ListenerTls:
         self._trusted: frozenset[bytes] = frozenset()
 
     def context(self) -> ssl.SSLContext:
-        """The context in force."""
         return self.followed.current
 
     def principal_of(self, certificate: bytes | None) -> str:

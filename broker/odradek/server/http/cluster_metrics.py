@@ -66,7 +66,6 @@ def _replication(broker: BrokerProcess[ClusterControl]) -> Iterator[Sample]:
 
 
 def register_controller(controller: ControllerProcess, registry: MetricsRegistry) -> None:
-    """Register all metrics of a controller."""
     register_requests(controller.counters, registry)
     registry.register(lambda: _term(controller))
     registry.register(

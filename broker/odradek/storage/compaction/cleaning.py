@@ -33,7 +33,7 @@ from odradek.storage.compaction.segment_writer import SegmentWriter
 from odradek.storage.compaction.task import CleanedRun, CleaningSummary, CleaningTask, SourceSegment
 from odradek.storage.files import Disk, DiskFile
 from odradek.storage.segment import LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX
-from odradek.storage.transaction_index import AbortedTransaction, TransactionIndex
+from odradek.storage.transaction_index import AbortedTxn, TransactionIndex
 from odradek.wire.records.batch import (
     COMPRESSION_MASK,
     DELETE_HORIZON_FLAG,
@@ -132,8 +132,8 @@ class _CleaningRound:
                 yield run
         summary.next_dirty_offset = end
 
-    def _read_aborted_transactions(self) -> list[AbortedTransaction]:
-        found: list[AbortedTransaction] = []
+    def _read_aborted_transactions(self) -> list[AbortedTxn]:
+        found: list[AbortedTxn] = []
         for base_offset in self._task.transaction_indexes:
             path = f"{self._task.directory}/{base_offset:020d}{TRANSACTION_INDEX_SUFFIX}"
             found += TransactionIndex(path, disk=self._disk, has_file=True).entries()
@@ -154,7 +154,7 @@ class _CleaningRound:
 
     # --- pass 1 ------------------------------------------------------------------------------------------------------
 
-    def _map_keys(self, aborted: Sequence[AbortedTransaction]) -> None:
+    def _map_keys(self, aborted: Sequence[AbortedTxn]) -> None:
         task = self._task
         transactions = TransactionPass(one for one in aborted if one.last_offset >= task.first_dirty_offset)
         for segment in task.segments:
@@ -299,7 +299,7 @@ class _Verdict:
         self.kept: Kept | None = None
         self.needs_horizon = False
         self.needs_keys = False
-        self.aborted: AbortedTransaction | None = None
+        self.aborted: AbortedTxn | None = None
 
     def load(self) -> int:
         """Decompress the batch if its keys are needed; about how many bytes it takes to work on it."""
@@ -367,7 +367,7 @@ def _with_base_timestamp(payload: bytes, header: BatchHeader, base_timestamp_ms:
 class _Aborted:
     __slots__ = ("has_data", "transaction")
 
-    def __init__(self, transaction: AbortedTransaction) -> None:
+    def __init__(self, transaction: AbortedTxn) -> None:
         self.transaction = transaction
         self.has_data = False
 
@@ -383,7 +383,7 @@ class TransactionPass:
     Batches are shown to it in the order of their offsets, each once.
     """
 
-    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+    def __init__(self, aborted: Iterable[AbortedTxn]) -> None:
         self._to_come = [(one.first_offset, one.last_offset, one) for one in aborted]
         heapq.heapify(self._to_come)
         self._aborted: dict[int, _Aborted] = {}
@@ -403,7 +403,7 @@ class TransactionPass:
         aborted.has_data = True
         return True
 
-    def end(self, batch: StoredBatch) -> tuple[bool, AbortedTransaction | None]:
+    def end(self, batch: StoredBatch) -> tuple[bool, AbortedTxn | None]:
         """Whether this control batch may go, and the aborted transaction that it ends and whose data was met.
 
         Raises CorruptRecord.

@@ -24,6 +24,5 @@ class WorkFailed:
 
 
 def encode_frame(message: object) -> bytes:
-    """A frame."""
     data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
     return SIZE.pack(len(data)) + data

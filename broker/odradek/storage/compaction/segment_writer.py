@@ -14,7 +14,7 @@ from odradek.storage.open_files import OpenFiles
 from odradek.storage.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, Segment
 from odradek.storage.segment_files import SegmentFactory
 from odradek.storage.segment_swap import CLEANED_SUFFIX
-from odradek.storage.transaction_index import AbortedTransaction
+from odradek.storage.transaction_index import AbortedTxn
 from odradek.wire.records.batch import Buffer
 
 _UNWRITTEN_BYTES_MAX: Final = 1 << 20
@@ -50,7 +50,7 @@ class SegmentWriter:
         """Of all new segments so far."""
         return tuple(segment.base_offset for segment in (*self._done, self._segment))
 
-    def append(self, batch: Buffer, aborted: AbortedTransaction | None) -> int:
+    def append(self, batch: Buffer, aborted: AbortedTxn | None) -> int:
         """Write a batch; `aborted` is the transaction that it ends. Returns how many records it has. Raises OSError."""
         header = header_at(batch, 0)
         segment = self._segment

@@ -194,7 +194,6 @@ class LogManager:
             directory.log_count += 1
 
     def end_load(self) -> None:
-        """All logs are loaded."""
         if len(self.directories.by_path) > 1:
             self._mark_lost_offline()
         self._lower_cleaned_offsets(self._logs.values())

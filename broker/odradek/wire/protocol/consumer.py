@@ -48,7 +48,7 @@ class Subscription(NamedTuple):
     rack_id: str | None = None
 
 
-class Assignment(NamedTuple):
+class ConsumerProtocolAssignment(NamedTuple):
     """The partitions that a member is given."""
 
     version: int
@@ -69,12 +69,12 @@ def parse_subscription(content: bytes | memoryview) -> Subscription:
     )
 
 
-def parse_assignment(content: bytes | memoryview) -> Assignment:
+def parse_assignment(content: bytes | memoryview) -> ConsumerProtocolAssignment:
     """Read a member's assignment; no bytes at all are an empty one. Raises InvalidRequest as above."""
     if len(content) == 0:
-        return Assignment(version=0, partitions=())
+        return ConsumerProtocolAssignment(version=0, partitions=())
     version, message = _parse(_ASSIGNMENT, content)
-    return Assignment(
+    return ConsumerProtocolAssignment(
         version=version, partitions=_by_topic(message.assigned_partitions), user_data=message.user_data
     )
 
@@ -108,7 +108,6 @@ def build_assignment(
     version: int = VERSION_MAX,
     user_data: bytes | None = None,
 ) -> bytes:
-    """The assignment of a member."""
     return _build(_ASSIGNMENT, version, {"assigned_partitions": _topics(partitions), "user_data": user_data})
 
 

@@ -70,7 +70,6 @@ class Declaration:
 
     @cache  # noqa: B019  declarations are module constants and never go
     def at(self, version: int, *, is_flexible: bool) -> DeclaredStructure:
-        """The structure of one version."""
         rows = [row for row in self._rows if row.since <= version <= row.until]
         fields = tuple(
             FieldSchema(

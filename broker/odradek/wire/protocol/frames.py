@@ -49,5 +49,4 @@ Frame = bytes | bytearray | memoryview | list[Part]
 
 
 def size_of(frame: Frame) -> int:
-    """The bytes of a frame."""
     return sum(map(len, frame)) if isinstance(frame, list) else len(frame)

@@ -15,7 +15,7 @@ from odradek.wire.protocol import messages
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.codec import decode_response, encode_request, encode_response
 from odradek.wire.protocol.framing import parse_request_header
-from odradek.wire.protocol.hot.fetch import FetchPartitionData
+from odradek.wire.protocol.hot.fetch import FetchedPartition
 from odradek.wire.protocol.hot.produce import (
     FIRST_FLEXIBLE,
     FIRST_WITH_TOPIC_IDS,
@@ -327,8 +327,8 @@ def test_more_of_a_fetch_than_allowed_and_null_arrays_are_refused(hot: Implement
             hot.parse_fetch_request(version, memoryview(head + count + bytes(1000)), 0)
 
 
-def fetched(data: st.DataObject, topic: str | bytes) -> FetchPartitionData:
-    result = FetchPartitionData(topic, data.draw(INT32))
+def fetched(data: st.DataObject, topic: str | bytes) -> FetchedPartition:
+    result = FetchedPartition(topic, data.draw(INT32))
     result.error_code = data.draw(ERRORS)
     result.high_watermark = data.draw(INT64)
     result.last_stable_offset = data.draw(INT64)
@@ -383,7 +383,7 @@ def test_fetch_answers(hot: Implementation, version: int, data: st.DataObject) -
     assert decode_response(ApiKey.FETCH, version, memoryview(packed)[4:])[0] == correlation_id
 
 
-def _partition_data(row: FetchPartitionData) -> dict[str, Any]:
+def _partition_data(row: FetchedPartition) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "partition_index": row.index,
         "error_code": row.error_code,

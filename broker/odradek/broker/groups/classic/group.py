@@ -28,10 +28,10 @@ from odradek.broker.groups.classic.members import (
     AnswerJoin,
     AnswerLeave,
     AnswerSync,
+    ClassicGroupMember,
     Departure,
     JoinRequest,
     JoinResult,
-    Member,
     SyncRequest,
     SyncResult,
 )
@@ -86,7 +86,7 @@ class ClassicGroup:
 
     @classmethod
     def from_members(
-        cls, group_id: str, *, generation: int, members: Iterable[Member], host: GroupHost
+        cls, group_id: str, *, generation: int, members: Iterable[ClassicGroupMember], host: GroupHost
     ) -> ClassicGroup:
         """A stable group of the members of a former consumer group. The caller sets their assignments."""
         group = cls(group_id, host)

@@ -84,7 +84,7 @@ AnswerLeave = Callable[[list[Departure]], object]
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Member:
+class ClassicGroupMember:
     """One member. `deadline` is the loop time at which it expires, or None while it waits for an answer."""
 
     member_id: str
@@ -130,7 +130,7 @@ class Members:
 
     def __init__(self) -> None:
         # Its first is found at once also when those before it have left, which a dict would pass over each time.
-        self._by_id: OrderedDict[str, Member] = OrderedDict()
+        self._by_id: OrderedDict[str, ClassicGroupMember] = OrderedDict()
         self._id_by_instance: dict[str, str] = {}
         self._protocol_counts: dict[str, int] = {}
         self._awaiting_join = 0
@@ -139,16 +139,16 @@ class Members:
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def __iter__(self) -> Iterator[Member]:
+    def __iter__(self) -> Iterator[ClassicGroupMember]:
         return iter(self._by_id.values())
 
     def __contains__(self, member_id: object) -> bool:
         return member_id in self._by_id
 
-    def __getitem__(self, member_id: str) -> Member:
+    def __getitem__(self, member_id: str) -> ClassicGroupMember:
         return self._by_id[member_id]
 
-    def get(self, member_id: str) -> Member | None:
+    def get(self, member_id: str) -> ClassicGroupMember | None:
         return self._by_id.get(member_id)
 
     @property
@@ -156,12 +156,12 @@ class Members:
         """The number of members that wait for the answer to their join."""
         return self._awaiting_join
 
-    def of_instance(self, instance_id: str | None) -> Member | None:
+    def of_instance(self, instance_id: str | None) -> ClassicGroupMember | None:
         """The static member of this instance id."""
         member_id = None if instance_id is None else self._id_by_instance.get(instance_id)
         return None if member_id is None else self._by_id[member_id]
 
-    def validate(self, member_id: str, instance_id: str | None) -> Member:
+    def validate(self, member_id: str, instance_id: str | None) -> ClassicGroupMember:
         """The member. Raises UnknownMemberId, or FencedInstanceId when another took over the instance id."""
         if instance_id is not None:
             current = self._id_by_instance.get(instance_id)
@@ -177,7 +177,7 @@ class Members:
             raise UnknownMemberId(f"the group has no member {member_id!r}; join again")
         return member
 
-    def add(self, member: Member) -> None:
+    def add(self, member: ClassicGroupMember) -> None:
         assert member.member_id not in self._by_id, f"{member.member_id} is a member already"
         self._by_id[member.member_id] = member
         if member.instance_id is not None:
@@ -189,7 +189,7 @@ class Members:
         if self.leader is None:
             self.leader = member.member_id
 
-    def remove(self, member_id: str) -> Member | None:
+    def remove(self, member_id: str) -> ClassicGroupMember | None:
         """Remove the member; the caller has answered its waiting requests."""
         member = self._by_id.pop(member_id, None)
         if member is None:
@@ -203,7 +203,7 @@ class Members:
             self.leader = next(iter(self._by_id), None)
         return member
 
-    def rename(self, member: Member, new_member_id: str) -> None:
+    def rename(self, member: ClassicGroupMember, new_member_id: str) -> None:
         """Give a static member another id; a leader stays leader."""
         was_leader = self.leader == member.member_id
         del self._by_id[member.member_id]
@@ -214,17 +214,17 @@ class Members:
         if was_leader:
             self.leader = new_member_id
 
-    def update_protocols(self, member: Member, protocols: Protocols) -> None:
+    def update_protocols(self, member: ClassicGroupMember, protocols: Protocols) -> None:
         self._count(member.protocols, -1)
         member.protocols = protocols
         self._count(protocols, 1)
 
-    def await_join(self, member: Member, answer: AnswerJoin | None) -> None:
+    def await_join(self, member: ClassicGroupMember, answer: AnswerJoin | None) -> None:
         """Let `answer` wait; an older join of the member is dropped, because its client has sent another one."""
         self._awaiting_join += (answer is not None) - (member.answer_join is not None)
         member.answer_join = answer
 
-    def complete_join(self, member: Member, result: JoinResult) -> bool:
+    def complete_join(self, member: ClassicGroupMember, result: JoinResult) -> bool:
         """Answer a waiting join; returns whether there was one."""
         answer = member.answer_join
         if answer is None:
@@ -233,7 +233,7 @@ class Members:
         answer(result)
         return True
 
-    def complete_sync(self, member: Member, result: SyncResult) -> bool:
+    def complete_sync(self, member: ClassicGroupMember, result: SyncResult) -> bool:
         """Answer a waiting sync; returns whether there was one."""
         answer = member.answer_sync
         if answer is None:

@@ -16,9 +16,9 @@ from odradek.broker.coordination.timers import TimerHost
 from odradek.broker.groups.classic.members import (
     UNKNOWN_MEMBER,
     AnswerJoin,
+    ClassicGroupMember,
     JoinRequest,
     JoinResult,
-    Member,
     Members,
     SyncResult,
 )
@@ -62,9 +62,7 @@ class GroupHost(TimerHost, Protocol):
 
     def wall_ms(self) -> int: ...
 
-    def new_id(self) -> str:
-        """A unique id."""
-        ...
+    def new_id(self) -> str: ...
 
     def store(
         self, group: Rebalance, value: ClassicGroupValue, on_stored: Callable[[OdradekError | None], None]
@@ -106,7 +104,7 @@ class Rebalance:
         for stored in value.members:
             timeout_ms = stored.rebalance_timeout_ms
             self.members.add(
-                Member(
+                ClassicGroupMember(
                     stored.member_id,
                     instance_id=stored.group_instance_id,
                     client_id=stored.client_id,
@@ -123,7 +121,7 @@ class Rebalance:
                 self.members.leader = value.leader
         self.update_subscriptions()
 
-    def begin_stable(self, generation: int, members: Iterable[Member]) -> None:
+    def begin_stable(self, generation: int, members: Iterable[ClassicGroupMember]) -> None:
         """Begin as a stable group of consumers."""
         self.generation = generation
         self.protocol_type = PROTOCOL_TYPE
@@ -136,7 +134,7 @@ class Rebalance:
     # --- rebalance ------------------------------------------------------------------------------------------
 
     def add_member(self, request: JoinRequest, member_id: str, answer: AnswerJoin) -> None:
-        member = Member(
+        member = ClassicGroupMember(
             member_id,
             instance_id=request.instance_id,
             client_id=request.client_id,
@@ -156,7 +154,7 @@ class Rebalance:
         member.deadline = self.deadline_after(NEW_MEMBER_JOIN_TIMEOUT_MS)
         self.rebalance_or_complete()
 
-    def update_member(self, member: Member, request: JoinRequest, answer: AnswerJoin) -> None:
+    def update_member(self, member: ClassicGroupMember, request: JoinRequest, answer: AnswerJoin) -> None:
         self.members.update_protocols(member, request.protocols)
         member.rebalance_timeout_ms = request.rebalance_timeout_ms
         member.session_timeout_ms = request.session_timeout_ms
@@ -323,7 +321,7 @@ class Rebalance:
             self.wake_at = at
         return at
 
-    def validate(self, member_id: str, instance_id: str | None, generation: int) -> Member:
+    def validate(self, member_id: str, instance_id: str | None, generation: int) -> ClassicGroupMember:
         """The member. Raises UnknownMemberId, FencedInstanceId, IllegalGeneration, CoordinatorNotAvailable."""
         self.check_alive()
         member = self.members.validate(member_id, instance_id)
@@ -342,7 +340,7 @@ class Rebalance:
         """Set the timer: `wake_at` may have moved."""
         self._host.wake(self)
 
-    def extend_session(self, member: Member) -> None:
+    def extend_session(self, member: ClassicGroupMember) -> None:
         member.deadline = self.deadline_after(member.session_timeout_ms)
 
     # --- small parts ----------------------------------------------------------------------------------------
@@ -355,7 +353,7 @@ class Rebalance:
         return max((member.rebalance_timeout_ms for member in self.members), default=0)
 
     def join_result(
-        self, member: Member, *, leader: str | None = None, skip_assignment: bool = False
+        self, member: ClassicGroupMember, *, leader: str | None = None, skip_assignment: bool = False
     ) -> JoinResult:
         leads = leader is None and self.members.leader == member.member_id
         protocol = self.protocol or ""

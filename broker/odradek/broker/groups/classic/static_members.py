@@ -5,9 +5,9 @@ from __future__ import annotations
 from odradek.broker.groups.classic.members import (
     UNKNOWN_MEMBER,
     AnswerJoin,
+    ClassicGroupMember,
     JoinRequest,
     JoinResult,
-    Member,
     Protocols,
     SyncResult,
 )
@@ -23,7 +23,9 @@ class StaticMembers:
         self._members = rebalance.members
         self._host = host
 
-    def replace(self, member: Member, new_member_id: str, request: JoinRequest, answer: AnswerJoin) -> None:
+    def replace(
+        self, member: ClassicGroupMember, new_member_id: str, request: JoinRequest, answer: AnswerJoin
+    ) -> None:
         """Give the member its new id, and fence the old id at once."""
         old_member_id = member.member_id
         leader_before = self._members.leader
@@ -49,7 +51,7 @@ class StaticMembers:
     def _store(
         self,
         request: JoinRequest,
-        member: Member,
+        member: ClassicGroupMember,
         old_member_id: str,
         leader_before: str,
         before: tuple[Protocols, int, int],
@@ -78,7 +80,9 @@ class StaticMembers:
 
         self._host.store(self._rebalance, self._rebalance.value(), on_stored)
 
-    def _undo(self, member: Member, old_member_id: str, before: tuple[Protocols, int, int]) -> None:
+    def _undo(
+        self, member: ClassicGroupMember, old_member_id: str, before: tuple[Protocols, int, int]
+    ) -> None:
         protocols, member.rebalance_timeout_ms, member.session_timeout_ms = before
         self._members.update_protocols(member, protocols)
         self._members.rename(member, old_member_id)

@@ -93,7 +93,6 @@ class ClassicMembers:
         answer: AnswerJoin,
         step: _Step | None,
     ) -> None:
-        """Write the step, and answer with it."""
         if step is None:
             required = MemberIdRequired(f"join again as {member_id}", member_id=member_id)
             answer(JoinResult(error=required, member_id=member_id))

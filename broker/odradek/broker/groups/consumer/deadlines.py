@@ -33,11 +33,9 @@ class MemberDeadlines:
             self._steps[member_id] = (self._after(timeout_ms), epoch)
 
     def end_step(self, member_id: str) -> None:
-        """The member has taken its step."""
         self._steps.pop(member_id, None)
 
     def remove(self, member_id: str) -> None:
-        """The member is gone."""
         self._sessions.pop(member_id, None)
         self._steps.pop(member_id, None)
 

@@ -189,7 +189,6 @@ class ConsumerRequests:
         answer: DeferredAnswer[Outcome],
         step: _Step,
     ) -> None:
-        """Write the step, and answer with it."""
         group_id = group.group_id
         update, before, current = step
         is_full = request.member_epoch == JOIN_EPOCH or (

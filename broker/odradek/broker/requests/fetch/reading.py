@@ -18,7 +18,7 @@ from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import OffsetOutOfRange, RequestError, UnknownTopicId, UnknownTopicOrPartition
 from odradek.foundation.turns import Turn
 from odradek.wire.protocol.errors import error_code
-from odradek.wire.protocol.hot.fetch import AskedPartition, FetchPartitionData, Key
+from odradek.wire.protocol.hot.fetch import AskedPartition, FetchedPartition, Key
 
 logger = logging.getLogger(__name__)
 
@@ -79,13 +79,13 @@ class FetchTarget:
         self.matching_epoch = -1
 
 
-class Fetched(FetchPartitionData):
+class Fetched(FetchedPartition):
     """The part of one partition in one answer, with the target of the request that asks for it."""
 
     __slots__ = ("partition", "target")
 
     def __init__(self, target: FetchTarget) -> None:
-        FetchPartitionData.__init__(self, target.topic, target.index)
+        FetchedPartition.__init__(self, target.topic, target.index)
         self.target = target
         self.partition: Partition | None = None
 

@@ -89,7 +89,6 @@ def on_cluster(*operations: AclOperation) -> Need[object]:
 
 
 def reads_group(request: OfGroup, rights: Rights) -> None:
-    """Read of the group."""
     rights.require(AclOperation.READ, AclResourceType.GROUP, request.group_id)
 
 
@@ -99,8 +98,6 @@ def writes_transaction(request: OfTransaction, rights: Rights) -> None:
 
 
 def on_topic(operation: AclOperation) -> ElementNeed[object, Named]:
-    """The operation on the topic that an element names."""
-
     def need(request: object, element: Named, rights: Rights) -> RequestError | None:
         return rights.refusal(operation, AclResourceType.TOPIC, element.name)
 

@@ -282,7 +282,7 @@ _DIVERGING: Final = Struct(">BBBiqB")
 _topic_of = attrgetter("topic")
 
 
-class FetchPartitionData:
+class FetchedPartition:
     """The part of one partition in one response, in the values of the wire.
 
     `topic` is its name or the 16 bytes of its id. `records` is None when there are none, `size` their bytes.
@@ -321,7 +321,7 @@ class FetchPartitionData:
 def pack_fetch_response(
     version: int,
     correlation_id: int,
-    results: Sequence[FetchPartitionData],
+    results: Sequence[FetchedPartition],
     *,
     session_id: int,
     error_code: int,
@@ -351,7 +351,7 @@ class _Packing:
         self._inline_left = inline_bytes_max
 
     def pack(
-        self, correlation_id: int, results: Sequence[FetchPartitionData], *, session_id: int, error_code: int
+        self, correlation_id: int, results: Sequence[FetchedPartition], *, session_id: int, error_code: int
     ) -> Frame:
         out = self._out
         self._no_tags()
@@ -388,7 +388,7 @@ class _Packing:
         if self._is_flexible:
             self._out.append(0)
 
-    def _put_topic(self, fetched: FetchPartitionData) -> None:
+    def _put_topic(self, fetched: FetchedPartition) -> None:
         topic = fetched.topic
         if isinstance(topic, bytes):
             self._out += topic
@@ -400,7 +400,7 @@ class _Packing:
             self._out += _SHORT.pack(len(name))
         self._out += name
 
-    def _put_partition(self, fetched: FetchPartitionData) -> None:
+    def _put_partition(self, fetched: FetchedPartition) -> None:
         start = fetched.log_start_offset
         offsets = _OFFSETS.pack(
             fetched.index, fetched.error_code, fetched.high_watermark, fetched.last_stable_offset, start
@@ -433,7 +433,7 @@ class _Packing:
             self._out += _ABORTED.pack(producer_id, first_offset)
             self._no_tags()
 
-    def _put_records(self, fetched: FetchPartitionData) -> None:
+    def _put_records(self, fetched: FetchedPartition) -> None:
         self._count(fetched.size)
         records = fetched.records
         if records is None:
