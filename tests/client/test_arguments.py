@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from odradek import Admin, Client, Compression, Consumer, Producer, TopicPartition
-from odradek.client.arguments import all_record_bytes, compression_named, record_parts
+from odradek.client.arguments import all_record_bytes, find_compression, record_parts
 from odradek.errors import ClientClosed, InvalidRequest
 from tests.support.stories import told_by
 
@@ -182,4 +182,4 @@ def test_settings_that_cannot_be_are_refused() -> None:
                 await consumer.assign({TopicPartition("t", 0): 0})
 
     offline(work)
-    assert compression_named("lz4") is Compression.LZ4
+    assert find_compression("lz4") is Compression.LZ4

@@ -88,7 +88,7 @@ def all_record_bytes(given: Sequence[T], argument: str) -> Sequence[T] | list[by
     return [record_bytes_of(part, f"{argument}[{index}]") for index, part in enumerate(given)]
 
 
-def compression_named(given: Compression | str) -> Compression:
+def find_compression(given: Compression | str) -> Compression:
     """A codec, given as itself or by its name: none, gzip, snappy, lz4, zstd. Raises InvalidRequest."""
     if isinstance(given, Compression):
         return given

@@ -93,9 +93,9 @@ class SparseIndex:
         unwritten = self.unwritten
         if unwritten and key >= unwritten[0][0]:
             return unwritten[bisect_right(unwritten, (key, _VALUE_MAX)) - 1]
-        return self._floor_stored(key)
+        return self._find_stored_floor(key)
 
-    def _floor_stored(self, key: int) -> tuple[int, int] | None:
+    def _find_stored_floor(self, key: int) -> tuple[int, int] | None:
         low, high = 0, self._stored
         while high - low > _BLOCK_ENTRIES:
             middle = (low + high) // 2

@@ -48,7 +48,7 @@ async def handle(request: AlterClientQuotasRequest, context: RequestContext[Admi
             for change in changes:
                 if turn.is_over():
                     await turn.next()
-                change_log.quotas_changed(context, change.entity, change.texts)
+                change_log.log_changed_quotas(context, change.entity, change.texts)
         return await make_in_turns(
             context,
             len(outcomes),

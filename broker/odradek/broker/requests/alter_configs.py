@@ -33,7 +33,7 @@ async def handle(request: AlterConfigsRequest, context: RequestContext[AdminPart
             if turn.is_over():
                 await turn.next()
             if outcome is None and not request.validate_only:
-                change_log.settings_replaced(context, resource, texts)
+                change_log.log_replaced_settings(context, resource, texts)
         return outcomes
 
     return await alter_resources(request.resources, context, _plan_change, alter)

@@ -71,7 +71,7 @@ async def handle(request: AlterUserScramCredentialsRequest, context: RequestCont
             for change in changes:
                 if turn.is_over():
                     await turn.next()
-                change_log.credentials_changed(context, change.entity, change.texts)
+                change_log.log_changed_credentials(context, change.entity, change.texts)
         return await make_in_turns(
             context,
             len(errors),

@@ -35,7 +35,7 @@ def client_of(context: AnyContext) -> str:
     return f"client {context.header.client_id!r}{where}"
 
 
-def topic_created(
+def log_created_topic(
     context: AnyContext, name: str, *, partitions: int, replicas: int, config: Mapping[str, str]
 ) -> None:
     settings = "".join(
@@ -51,7 +51,7 @@ def topic_created(
     )
 
 
-def topic_auto_created(context: AnyContext, name: str, *, partitions: int) -> None:
+def log_auto_created_topic(context: AnyContext, name: str, *, partitions: int) -> None:
     """A topic that a client's Metadata request created (auto.create.topics.enable)."""
     _lines.info(
         "topic %s was made for %s, which asked for its metadata: partitions=%d",
@@ -61,19 +61,19 @@ def topic_auto_created(context: AnyContext, name: str, *, partitions: int) -> No
     )
 
 
-def topic_deleted(context: AnyContext, name: str) -> None:
+def log_deleted_topic(context: AnyContext, name: str) -> None:
     _lines.info("topic %s was deleted for %s", name, client_of(context))
 
 
-def partitions_added(context: AnyContext, name: str, *, partitions: int) -> None:
+def log_added_partitions(context: AnyContext, name: str, *, partitions: int) -> None:
     _lines.info("topic %s was grown to %d partitions for %s", name, partitions, client_of(context))
 
 
-def feature_changed(context: AnyContext, name: str, *, level: int) -> None:
+def log_changed_feature(context: AnyContext, name: str, *, level: int) -> None:
     _lines.info("feature %s was finalized at level %d for %s", name, level, client_of(context))
 
 
-def settings_changed(
+def log_changed_settings(
     context: AnyContext, resource: RequestedResource, changes: Iterable[tuple[str, int, str | None]]
 ) -> None:
     """`changes` are (key, operation on the wire, value) of IncrementalAlterConfigs."""
@@ -84,7 +84,7 @@ def settings_changed(
     _log_change(context, resource, words)
 
 
-def settings_replaced(
+def log_replaced_settings(
     context: AnyContext, resource: RequestedResource, texts: Mapping[str, str | None]
 ) -> None:
     """All settings of a resource were replaced (AlterConfigs)."""
@@ -92,7 +92,7 @@ def settings_replaced(
     _log_change(context, resource, [*words, "all others deleted"])
 
 
-def quotas_changed(context: AnyContext, entity: ClientEntity, texts: Mapping[str, str | None]) -> None:
+def log_changed_quotas(context: AnyContext, entity: ClientEntity, texts: Mapping[str, str | None]) -> None:
     words = ", ".join(
         f"{key} deleted" if text is None else f"{key} set to {text}" for key, text in texts.items()
     )
@@ -105,7 +105,9 @@ def quotas_changed(context: AnyContext, entity: ClientEntity, texts: Mapping[str
     )
 
 
-def credentials_changed(context: AnyContext, entity: ClientEntity, texts: Mapping[str, str | None]) -> None:
+def log_changed_credentials(
+    context: AnyContext, entity: ClientEntity, texts: Mapping[str, str | None]
+) -> None:
     """`texts` are by mechanism; they are never shown."""
     words = ", ".join(f"{key} {'deleted' if text is None else 'set'}" for key, text in texts.items())
     _lines.info("credentials of %r were changed for %s: %s", str(entity), client_of(context), words)
@@ -129,7 +131,7 @@ def _printable(resource: RequestedResource, key: str, value: str | None) -> str 
     return value if value is None or value.isprintable() else repr(value)
 
 
-def acl_changed(context: AnyContext, binding: AclBinding, word: str) -> None:
+def log_changed_acl(context: AnyContext, binding: AclBinding, word: str) -> None:
     """An ACL that was added or removed. Names are quoted: clients choose them."""
     pattern, entry = binding
     _lines.info(

@@ -38,7 +38,7 @@ async def handle(request: CreateAclsRequest, context: RequestContext[AdminParts]
             if turn.is_over():
                 await turn.next()
             if outcome is None:
-                change_log.acl_changed(context, binding, "added")
+                change_log.log_changed_acl(context, binding, "added")
         return await make_in_turns(
             context,
             len(outcomes),

@@ -45,7 +45,7 @@ async def handle(request: CreatePartitionsRequest, context: RequestContext[Admin
                 await turn.next()
             outcomes[new.topic] = outcome
             if outcome is None and not request.validate_only:
-                change_log.partitions_added(context, new.topic, partitions=new.total_count)
+                change_log.log_added_partitions(context, new.topic, partitions=new.total_count)
         return await make_in_turns(
             context,
             len(counts),

@@ -72,7 +72,7 @@ async def handle(request: CreateTopicsRequest, context: RequestContext[AdminPart
 
 
 def _log(context: RequestContext[AdminParts], topic: TopicMetadataAndConfig) -> None:
-    change_log.topic_created(
+    change_log.log_created_topic(
         context,
         topic.name,
         partitions=topic.partition_count,

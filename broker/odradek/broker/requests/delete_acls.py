@@ -30,7 +30,7 @@ async def handle(request: DeleteAclsRequest, context: RequestContext[AdminParts]
             for binding in () if isinstance(outcome, RequestError) else outcome:
                 if turn.is_over():
                     await turn.next()
-                change_log.acl_changed(context, binding, "removed")
+                change_log.log_changed_acl(context, binding, "removed")
         matching = sum(1 if isinstance(one, RequestError) else len(one) for one in outcomes)
         return await make_in_turns(
             context,

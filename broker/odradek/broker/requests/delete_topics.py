@@ -42,7 +42,7 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext[AdminPart
     for pair, outcome in zip(wanted.values(), outcomes, strict=True):
         responses[pair] = _response(*pair, outcome, version=version)
         if isinstance(outcome, DeletedTopic):
-            change_log.topic_deleted(context, outcome.name)
+            change_log.log_deleted_topic(context, outcome.name)
     answers = [responses[pair] for pair in counts]
     return context.response(responses=answers, throttle_time=quota.throttle_ms)
 

@@ -41,7 +41,7 @@ async def handle(request: IncrementalAlterConfigsRequest, context: RequestContex
             if turn.is_over():
                 await turn.next()
             if outcome is None and not request.validate_only:
-                change_log.settings_changed(context, resource, changes)
+                change_log.log_changed_settings(context, resource, changes)
         return outcomes
 
     plan = partial(_plan_change, context=context, validate_only=request.validate_only)
@@ -59,7 +59,7 @@ def _plan_change(
         if context.broker.authorizer is not None:
             context.broker.authorizer.forget_remembered()
         if not validate_only:
-            change_log.settings_changed(context, resource, changes)
+            change_log.log_changed_settings(context, resource, changes)
         return None
     return resource, resource_of(resource.resource_type, resource.resource_name), changes
 

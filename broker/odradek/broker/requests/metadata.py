@@ -261,7 +261,7 @@ async def _create_missing(
     outcomes = await context.broker.controller.ensure_topics(names)
     for name, outcome in zip(names, outcomes, strict=True):
         if isinstance(outcome, TopicImage) and name not in there:
-            change_log.topic_auto_created(context, name, partitions=len(outcome.partitions))
+            change_log.log_auto_created_topic(context, name, partitions=len(outcome.partitions))
     found = [outcome for outcome in outcomes if isinstance(outcome, TopicImage)]
     failed = [
         _missing(request, context, name, outcome)

@@ -35,7 +35,7 @@ async def handle(request: UpdateFeaturesRequest, context: RequestContext[AdminPa
     else:
         if not request.validate_only:
             for update in updates:
-                change_log.feature_changed(context, update.name, level=update.level)
+                change_log.log_changed_feature(context, update.name, level=update.level)
     outcome = error_fields(failure)
     # The features fail or succeed together, so each has the outcome of all.
     result = {**outcome, "error_message": outcome["error_message"] or ""}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from odradek.cli.exit_codes import ExitCode, exit_code_for
-from odradek.cli.shared.completers import brokers_completed, one_of, topics_completed
+from odradek.cli.shared.completers import complete_brokers, complete_topics, one_of
 from odradek.cli.shared.options import CommandSession, session_options
 from odradek.cli.shared.output import Document, format_bytes, print_error, show
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from odradek.client.client import Client
 
 brokers_argument = click.argument(
-    "broker_ids", nargs=-1, type=click.IntRange(min=0), metavar="[ID…]", shell_complete=brokers_completed
+    "broker_ids", nargs=-1, type=click.IntRange(min=0), metavar="[ID…]", shell_complete=complete_brokers
 )
 COLUMNS: Final = ("broker", "directory", "topic", "partition")
 
@@ -50,7 +50,7 @@ def _columns(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ..
     "topics",
     multiple=True,
     metavar="TOPIC",
-    shell_complete=topics_completed,
+    shell_complete=complete_topics,
     help="Only this topic; may be repeated.",
 )
 @session_options

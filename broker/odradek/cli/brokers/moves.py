@@ -124,10 +124,10 @@ async def begin(
     """Execute a plan, and with `wait` return when it has ended."""
     await brokers.execute(plan, bytes_per_second=throttle, may_change_factor=may_change_factor)
     if wait:
-        await until_ended(brokers, plan)
+        await wait_until_ended(brokers, plan)
 
 
-async def until_ended(brokers: BrokerAdmin, plan: Plan) -> None:
+async def wait_until_ended(brokers: BrokerAdmin, plan: Plan) -> None:
     """Wait until no partition of `plan` moves any more, and lift the throttle. Each change of the remaining count is
     printed on stderr.
     """

@@ -18,7 +18,7 @@ from odradek.cli.brokers.moves import (
     wait_option,
 )
 from odradek.cli.exit_codes import ExitCode
-from odradek.cli.shared.completers import topics_completed
+from odradek.cli.shared.completers import complete_topics
 from odradek.cli.shared.options import CommandSession, session_options
 from odradek.cli.shared.output import count, say, show, show_documents
 from odradek.cli.shared.watch import WatchCommand, look, watch_option
@@ -55,7 +55,7 @@ def reassign() -> None:
     type=click.IntRange(min=1),
     help="Replicas of each partition of the named topics.",
 )
-@click.argument("topics", nargs=-1, metavar="[TOPIC…]", shell_complete=topics_completed)
+@click.argument("topics", nargs=-1, metavar="[TOPIC…]", shell_complete=complete_topics)
 @session_options
 def plan(
     session: CommandSession,

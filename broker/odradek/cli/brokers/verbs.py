@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.cli.brokers.disk import brokers_argument, disk
-from odradek.cli.brokers.moves import begin, show_moves, throttle_option, until_ended, wait_option
-from odradek.cli.shared.completers import brokers_completed
+from odradek.cli.brokers.moves import begin, show_moves, throttle_option, wait_option, wait_until_ended
+from odradek.cli.shared.completers import complete_brokers
 from odradek.cli.shared.options import CommandSession, session_options
 from odradek.cli.shared.output import bad, count, format_bytes, plain, say, show, warning
 from odradek.cli.shared.watch import WatchCommand, look, watch_option
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from odradek.client.client import Client
 
 broker_argument = click.argument(
-    "broker_id", type=click.IntRange(min=0), metavar="ID", shell_complete=brokers_completed
+    "broker_id", type=click.IntRange(min=0), metavar="ID", shell_complete=complete_brokers
 )
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show the moves, and change nothing.")
 
@@ -131,7 +131,7 @@ def drain(
             return await admin.plan_drain(broker_id), before
         plan = await admin.drain(broker_id, bytes_per_second=throttle)
         if wait:
-            await until_ended(admin, plan)
+            await wait_until_ended(admin, plan)
         return plan, before
 
     show_moves(session, *session.run(work), is_planned=dry_run, waited=wait)

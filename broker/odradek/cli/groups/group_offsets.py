@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek.cli.shared.completers import groups_completed, partitions_completed
+from odradek.cli.shared.completers import complete_groups, complete_partitions
 from odradek.cli.shared.options import CommandSession, execute_options, session_options
 from odradek.cli.shared.times import TIME_HELP
 
@@ -24,7 +24,7 @@ topic_option = click.option(
     "topics",
     multiple=True,
     metavar="TOPIC[:PARTITIONS]",
-    shell_complete=partitions_completed,
+    shell_complete=complete_partitions,
     help="As orders or orders:0,2; may be repeated.",
 )
 save_option = click.option(
@@ -36,7 +36,7 @@ save_option = click.option(
 
 
 @click.command("reset-offsets")
-@click.argument("group_ids", nargs=-1, metavar="[GROUP…]", shell_complete=groups_completed)
+@click.argument("group_ids", nargs=-1, metavar="[GROUP…]", shell_complete=complete_groups)
 @click.option(
     "--all-groups", is_flag=True, help="Every group there is, but for those in ZooKeeper and of mirrors."
 )
@@ -152,7 +152,7 @@ def reset_offsets(
 
 
 @click.command("delete-offsets")
-@click.argument("group_id", metavar="GROUP", shell_complete=groups_completed)
+@click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @topic_option
 @save_option
 @execute_options

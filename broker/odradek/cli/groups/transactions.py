@@ -11,7 +11,7 @@ import click
 
 from odradek.cli.exit_codes import ExitCode
 from odradek.cli.lazy import LazyGroup
-from odradek.cli.shared.completers import one_of, partitions_completed
+from odradek.cli.shared.completers import complete_partitions, one_of
 from odradek.cli.shared.options import CommandSession, execute_options, session_options
 from odradek.cli.shared.output import say, show
 from odradek.cli.shared.times import format_moment, format_seconds, parse_duration_ms
@@ -155,7 +155,7 @@ def describe(session: CommandSession, *, transactional_ids: tuple[str, ...], wat
 
 @click.command("describe-producers")
 @click.argument(
-    "topics", nargs=-1, required=True, metavar="TOPIC[:PARTITIONS]…", shell_complete=partitions_completed
+    "topics", nargs=-1, required=True, metavar="TOPIC[:PARTITIONS]…", shell_complete=complete_partitions
 )
 @session_options
 def describe_producers(session: CommandSession, *, topics: tuple[str, ...]) -> None:
@@ -205,7 +205,7 @@ def describe_producers(session: CommandSession, *, topics: tuple[str, ...]) -> N
 
 
 @click.command("find-hanging")
-@click.argument("topics", nargs=-1, metavar="[TOPIC[:PARTITIONS]…]", shell_complete=partitions_completed)
+@click.argument("topics", nargs=-1, metavar="[TOPIC[:PARTITIONS]…]", shell_complete=complete_partitions)
 @click.option(
     "--longer-than",
     metavar="DURATION",
@@ -256,7 +256,7 @@ def find_hanging(session: CommandSession, *, topics: tuple[str, ...], longer_tha
 
 
 @click.command()
-@click.argument("partition", metavar="TOPIC:PARTITION", shell_complete=partitions_completed)
+@click.argument("partition", metavar="TOPIC:PARTITION", shell_complete=complete_partitions)
 @click.option(
     "--start-offset", type=int, required=True, metavar="OFFSET", help="Its first offset, from find-hanging."
 )

@@ -8,7 +8,7 @@ import click
 
 from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.lazy import LazyGroup
-from odradek.cli.shared.completers import groups_completed, one_of
+from odradek.cli.shared.completers import complete_groups, one_of
 from odradek.cli.shared.options import CommandSession, session_options
 from odradek.cli.shared.output import failure_fields, print_error, say, show, show_document, state_in_color
 from odradek.cli.shared.watch import WatchCommand, look, watch_option
@@ -98,7 +98,7 @@ def list_groups(
 
 
 @click.command(cls=WatchCommand)
-@click.argument("group_ids", nargs=-1, metavar="[GROUP…]", shell_complete=groups_completed)
+@click.argument("group_ids", nargs=-1, metavar="[GROUP…]", shell_complete=complete_groups)
 @click.option("--all-groups", is_flag=True, help="All groups, as without names.")
 @click.option("--offsets", is_flag=True, help="Show the partitions; this is the default.")
 @click.option("--members", is_flag=True, help="Show the members instead of the partitions.")
@@ -152,7 +152,7 @@ def describe(
 
 
 @click.command()
-@click.argument("group_ids", nargs=-1, metavar="[GROUP…]", shell_complete=groups_completed)
+@click.argument("group_ids", nargs=-1, metavar="[GROUP…]", shell_complete=complete_groups)
 @click.option("--all-groups", is_flag=True, help="Every group there is, but for those in ZooKeeper.")
 @click.option("--if-exists", is_flag=True, help="A group that does not exist is not an error.")
 @session_options

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from odradek.cli.shared.completers import groups_completed, partition_numbers_completed, topics_completed
+from odradek.cli.shared.completers import complete_groups, complete_partition_numbers, complete_topics
 from odradek.cli.shared.options import CommandSession, parse_partitions, session_options
 from odradek.cli.shared.times import TIME_HELP, parse_moment_ms
 
@@ -24,14 +24,14 @@ _COLLECTION_OBJECTS = 50_000
 
 
 @click.command()
-@click.argument("topics", nargs=-1, required=True, metavar="TOPIC…", shell_complete=topics_completed)
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC…", shell_complete=complete_topics)
 @click.option("--regex", is_flag=True, help="Every TOPIC is a pattern, also one that could be a name.")
 @click.option(
     "-p",
     "--partition",
     "partitions",
     metavar="N[,N…]",
-    shell_complete=partition_numbers_completed,
+    shell_complete=complete_partition_numbers,
     help="Only these partitions, as 0,2 or 0-3.",
 )
 @click.option("--from-beginning", is_flag=True, help="Start at the first record kept.")
@@ -47,7 +47,7 @@ _COLLECTION_OBJECTS = 50_000
     "-g",
     "--group",
     metavar="ID",
-    shell_complete=groups_completed,
+    shell_complete=complete_groups,
     help="Join this group: share its partitions, and commit the offsets of printed records.",
 )
 @click.option(

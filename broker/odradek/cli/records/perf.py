@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.cli.records.produce import ACKS, BATCH_BYTES_DEFAULT, COMPRESSIONS
-from odradek.cli.shared.completers import topics_completed
+from odradek.cli.shared.completers import complete_topics
 from odradek.cli.shared.options import CommandSession, session_options
 from odradek.cli.shared.output import count, format_bytes, show_document
 
@@ -28,7 +28,7 @@ def perf() -> None:
 
 
 @perf.command()
-@click.argument("topic", shell_complete=topics_completed)
+@click.argument("topic", shell_complete=complete_topics)
 @click.option("-n", "--records", type=click.IntRange(min=1), default=100_000, show_default=True)
 @click.option(
     "-s", "--size", type=click.IntRange(min=0), default=100, show_default=True, help="Bytes of a value."
@@ -94,7 +94,7 @@ def produce(
 
 
 @perf.command()
-@click.argument("topic", shell_complete=topics_completed)
+@click.argument("topic", shell_complete=complete_topics)
 @click.option("-n", "--records", type=click.IntRange(min=1), default=100_000, show_default=True)
 @click.option("--fetch-bytes", type=click.IntRange(min=1), default=1024 * 1024, show_default=True)
 @click.option("--decode", is_flag=True, help="Decode every record, as an application does.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from odradek.cli.shared.completers import partition_numbers_completed, topics_completed
+from odradek.cli.shared.completers import complete_partition_numbers, complete_topics
 from odradek.cli.shared.options import CommandSession, session_options
 from odradek.cli.shared.output import count, show_document
 
@@ -23,7 +23,7 @@ ACKS = {"0": 0, "1": 1, "all": -1}
 
 
 @click.command()
-@click.argument("topic", shell_complete=topics_completed)
+@click.argument("topic", shell_complete=complete_topics)
 @click.option("-f", "--file", "source", type=click.File("rb"), default="-", help="Read a file, not stdin.")
 @click.option("--json", "is_json_input", is_flag=True, help="Each line is a JSON object; see above.")
 @click.option("-k", "--key", help="One key for all records.")
@@ -33,7 +33,7 @@ ACKS = {"0": 0, "1": 1, "all": -1}
     "-p",
     "--partition",
     type=click.IntRange(min=0),
-    shell_complete=partition_numbers_completed,
+    shell_complete=complete_partition_numbers,
     help="Send all to this partition.",
 )
 @click.option("--null-value", metavar="TEXT", help="A value of exactly this text becomes null.")

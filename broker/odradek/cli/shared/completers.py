@@ -86,21 +86,21 @@ async def _brokers(client: Client, ctx: click.Context) -> Iterable[str]:
     return map(str, client.cluster.brokers)
 
 
-def topics_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     """Topics; internal ones (`__consumer_offsets`) only after a first underscore."""
     found = _asking(_topics)(ctx, param, incomplete)
     return [one for one in found if incomplete or not one.value.startswith("_")]
 
 
-groups_completed = _asking(_groups)
-brokers_completed = _asking(_brokers)
+complete_groups = _asking(_groups)
+complete_brokers = _asking(_brokers)
 
 
-def partitions_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+def complete_partitions(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     """`TOPIC[:PARTITIONS]`: topics, and after a colon the numbers of partitions."""
     topic, colon, numbers = incomplete.partition(":")
     if not colon:
-        return topics_completed(ctx, param, incomplete)
+        return complete_topics(ctx, param, incomplete)
     done = numbers.rpartition(",")[0]
     before = f"{topic}:{done}," if done else f"{topic}:"
 
@@ -112,7 +112,7 @@ def partitions_completed(ctx: click.Context, param: click.Parameter, incomplete:
     return _asking(find)(ctx, param, incomplete)
 
 
-def partition_numbers_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+def complete_partition_numbers(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     """`0,2`: numbers of partitions of the first topic on the line."""
     # While an option waits for its value, click has not yet given the arguments their names.
     topics = [*(ctx.params.get(name) for name in ("topic", "topics", "names")), ctx.args]
@@ -120,25 +120,25 @@ def partition_numbers_completed(ctx: click.Context, param: click.Parameter, inco
     if topic is None:
         return []
     before = f"{topic}:"
-    found = partitions_completed(ctx, param, before + incomplete)
+    found = complete_partitions(ctx, param, before + incomplete)
     return [CompletionItem(item.value.removeprefix(before)) for item in found]
 
 
-def config_names_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+def complete_config_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     """The resources of the kind that the line names: topics, brokers and `default`, or groups."""
     kind = ctx.params.get("kind")
     if kind == "topic":
-        return topics_completed(ctx, param, incomplete)
+        return complete_topics(ctx, param, incomplete)
     if kind == "group":
-        return groups_completed(ctx, param, incomplete)
-    return [*brokers_completed(ctx, param, incomplete), *_items(ctx, param, ["default"], incomplete)]
+        return complete_groups(ctx, param, incomplete)
+    return [*complete_brokers(ctx, param, incomplete), *_items(ctx, param, ["default"], incomplete)]
 
 
-def config_keys_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+def complete_config_keys(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     """Keys of the settings that the line's topic, broker or group has. A topic's keys need no request."""
     kind, name = ctx.params.get("kind"), ctx.params.get("name")
     if kind == "topic":
-        return topic_keys_completed(ctx, param, incomplete)
+        return complete_topic_keys(ctx, param, incomplete)
 
     async def find(client: Client, ctx: click.Context) -> Iterable[str]:
         from odradek.client.admin.configs import ConfigAdmin
@@ -152,7 +152,7 @@ def config_keys_completed(ctx: click.Context, param: click.Parameter, incomplete
     return _asking(find)(ctx, param, incomplete)
 
 
-def topic_keys_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+def complete_topic_keys(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     """Keys of a topic's settings."""
     from odradek.client.topic_settings import TOPIC_SETTINGS
 
@@ -170,7 +170,7 @@ def assignments_of(keys: Completer) -> Completer:
     return complete
 
 
-def profiles_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+def complete_profiles(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     from odradek.cli.shared import profiles
 
     try:
@@ -179,7 +179,7 @@ def profiles_completed(ctx: click.Context, param: click.Parameter, incomplete: s
         return []
 
 
-def properties_completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+def complete_properties(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     from odradek.client.properties import CLIENT_PROPERTIES
 
     return _items(ctx, param, CLIENT_PROPERTIES, incomplete)
@@ -190,6 +190,6 @@ def one_of(names: Iterable[str]) -> Completer:
     return lambda ctx, param, incomplete: _items(ctx, param, names, incomplete)
 
 
-topic_assignments_completed = assignments_of(topic_keys_completed)
-config_assignments_completed = assignments_of(config_keys_completed)
-property_assignments_completed = assignments_of(properties_completed)
+complete_topic_assignments = assignments_of(complete_topic_keys)
+complete_config_assignments = assignments_of(complete_config_keys)
+complete_property_assignments = assignments_of(complete_properties)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from odradek.cli.shared import interrupts
-from odradek.cli.shared.completers import profiles_completed
+from odradek.cli.shared.completers import complete_profiles
 from odradek.cli.shared.connection_settings import (
     BOOTSTRAP_OPTION,
     DEFAULT,
@@ -132,7 +132,7 @@ connection_options = combine_decorators(
     click.option(
         "--profile",
         metavar="NAME",
-        shell_complete=profiles_completed,
+        shell_complete=complete_profiles,
         help="Use this profile's connection; see `odradek profile`.",
     ),
     click.option(

@@ -8,9 +8,9 @@ import click
 
 from odradek.cli.shared import profiles
 from odradek.cli.shared.completers import (
-    profiles_completed,
-    properties_completed,
-    property_assignments_completed,
+    complete_profiles,
+    complete_properties,
+    complete_property_assignments,
 )
 from odradek.cli.shared.connection_settings import GivenOptions, resolve
 from odradek.cli.shared.environment import PROFILE_VARIABLE
@@ -30,7 +30,7 @@ set_option = click.option(
     "assignments",
     multiple=True,
     metavar="KEY=VALUE",
-    shell_complete=property_assignments_completed,
+    shell_complete=complete_property_assignments,
     help="A client property; may be repeated.",
 )
 
@@ -96,12 +96,12 @@ def _strictly(entries: dict[str, str], *, source: str) -> dict[str, str]:
 
 
 @profile.command("set")
-@click.argument("assignments", nargs=-1, metavar="KEY=VALUE…", shell_complete=property_assignments_completed)
+@click.argument("assignments", nargs=-1, metavar="KEY=VALUE…", shell_complete=complete_property_assignments)
 @click.option(
     "--unset",
     multiple=True,
     metavar="KEY",
-    shell_complete=properties_completed,
+    shell_complete=complete_properties,
     help="Remove a property; may be repeated.",
 )
 @session_options
@@ -158,7 +158,7 @@ def list_profiles(session: CommandSession) -> None:
 
 
 @profile.command()
-@click.argument("name", required=False, shell_complete=profiles_completed)
+@click.argument("name", required=False, shell_complete=complete_profiles)
 @click.option("--none", "is_none", is_flag=True, help="Use no profile.")
 @session_options
 def use(session: CommandSession, *, name: str | None, is_none: bool) -> None:
@@ -179,7 +179,7 @@ def use(session: CommandSession, *, name: str | None, is_none: bool) -> None:
 
 
 @profile.command("show")
-@click.argument("name", required=False, shell_complete=profiles_completed)
+@click.argument("name", required=False, shell_complete=complete_profiles)
 @session_options
 def show_settings(session: CommandSession, *, name: str | None) -> None:
     """Show the connection settings in force and where each comes from.
@@ -210,7 +210,7 @@ def show_settings(session: CommandSession, *, name: str | None) -> None:
 
 
 @profile.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME…", shell_complete=profiles_completed)
+@click.argument("names", nargs=-1, required=True, metavar="NAME…", shell_complete=complete_profiles)
 @session_options
 def delete(session: CommandSession, *, names: tuple[str, ...]) -> None:
     """Delete profiles. After the one in use is deleted, none is in use.

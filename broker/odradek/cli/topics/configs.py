@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.cli.shared.completers import (
-    config_assignments_completed,
-    config_keys_completed,
-    config_names_completed,
+    complete_config_assignments,
+    complete_config_keys,
+    complete_config_names,
 )
 from odradek.cli.shared.options import CommandSession, parse_assignments, session_options
 from odradek.cli.shared.output import plain, say, show, warn
@@ -31,8 +31,8 @@ def configs() -> None:
 
 @configs.command()
 @click.argument("kind", type=click.Choice(KINDS))
-@click.argument("name", shell_complete=config_names_completed)
-@click.argument("keys", nargs=-1, metavar="[KEY…]", shell_complete=config_keys_completed)
+@click.argument("name", shell_complete=complete_config_names)
+@click.argument("keys", nargs=-1, metavar="[KEY…]", shell_complete=complete_config_keys)
 @click.option("--all", "show_all", is_flag=True, help="Show defaults too; implied by keys.")
 @click.option("--docs", "with_docs", is_flag=True, help="Show what each setting means.")
 @session_options
@@ -79,9 +79,9 @@ def _document(entry: ConfigEntry) -> dict[str, object]:
 
 @configs.command("set")
 @click.argument("kind", type=click.Choice(KINDS))
-@click.argument("name", shell_complete=config_names_completed)
+@click.argument("name", shell_complete=complete_config_names)
 @click.argument(
-    "assignments", nargs=-1, required=True, metavar="KEY=VALUE…", shell_complete=config_assignments_completed
+    "assignments", nargs=-1, required=True, metavar="KEY=VALUE…", shell_complete=complete_config_assignments
 )
 @click.option("--validate-only", is_flag=True, help="Check, but change nothing.")
 @session_options
@@ -105,8 +105,8 @@ def set_configs(
 
 @configs.command()
 @click.argument("kind", type=click.Choice(KINDS))
-@click.argument("name", shell_complete=config_names_completed)
-@click.argument("keys", nargs=-1, required=True, metavar="KEY…", shell_complete=config_keys_completed)
+@click.argument("name", shell_complete=complete_config_names)
+@click.argument("keys", nargs=-1, required=True, metavar="KEY…", shell_complete=complete_config_keys)
 @click.option("--validate-only", is_flag=True, help="Check, but change nothing.")
 @session_options
 def unset(

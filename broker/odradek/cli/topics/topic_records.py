@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.cli.exit_codes import ExitCode, exit_code_for
-from odradek.cli.shared.completers import partitions_completed
+from odradek.cli.shared.completers import complete_partitions
 from odradek.cli.shared.options import CommandSession, execute_options, session_options
 from odradek.cli.shared.output import bad, count, print_error, show
 from odradek.cli.shared.times import TIME_HELP
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=WatchCommand)
-@click.argument("names", nargs=-1, metavar="[TOPIC[:PARTITIONS]…]", shell_complete=partitions_completed)
+@click.argument("names", nargs=-1, metavar="[TOPIC[:PARTITIONS]…]", shell_complete=complete_partitions)
 @click.option(
     "--at",
     default="latest",
@@ -81,7 +81,7 @@ def _report(failures: list[OdradekError]) -> int:
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[TOPIC[:PARTITIONS]…]", shell_complete=partitions_completed)
+@click.argument("names", nargs=-1, metavar="[TOPIC[:PARTITIONS]…]", shell_complete=complete_partitions)
 @click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="Delete the records before N.")
 @click.option(
     "--to-datetime",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from odradek.cli.shared.completers import topics_completed
+from odradek.cli.shared.completers import complete_topics
 from odradek.cli.shared.options import CommandSession, session_options
 from odradek.cli.shared.output import (
     Document,
@@ -92,7 +92,7 @@ def _filter(name: str, meaning: str) -> Callable[[Callable[..., object]], Callab
 
 
 @click.command(cls=WatchCommand)
-@click.argument("names", nargs=-1, metavar="[TOPIC…]", shell_complete=topics_completed)
+@click.argument("names", nargs=-1, metavar="[TOPIC…]", shell_complete=complete_topics)
 @click.option("--offsets", is_flag=True, help="Show the first and the next offset of each partition.")
 @click.option("--configs", "with_configs", is_flag=True, help="Show the settings that differ from defaults.")
 @_filter("under-replicated", "Only partitions with replicas that are not in sync.")

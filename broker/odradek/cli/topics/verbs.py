@@ -10,10 +10,10 @@ import click
 from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.lazy import LazyGroup
 from odradek.cli.shared.completers import (
-    partition_numbers_completed,
-    topic_assignments_completed,
-    topic_keys_completed,
-    topics_completed,
+    complete_partition_numbers,
+    complete_topic_assignments,
+    complete_topic_keys,
+    complete_topics,
 )
 from odradek.cli.shared.options import (
     CommandSession,
@@ -51,7 +51,7 @@ def _config_option(help: str) -> Decorator:
         "configs",
         multiple=True,
         metavar="KEY=VALUE",
-        shell_complete=topic_assignments_completed,
+        shell_complete=complete_topic_assignments,
         help=help,
     )
 
@@ -123,7 +123,7 @@ def _report(
 
 
 @click.command()
-@click.argument("name", metavar="TOPIC", shell_complete=topics_completed)
+@click.argument("name", metavar="TOPIC", shell_complete=complete_topics)
 @click.option("-p", "--partitions", type=click.IntRange(min=1), help="The new total number of partitions.")
 @click.option(
     "-r",
@@ -136,7 +136,7 @@ def _report(
     "--unset",
     multiple=True,
     metavar="KEY",
-    shell_complete=topic_keys_completed,
+    shell_complete=complete_topic_keys,
     help="Back to the default; may be repeated.",
 )
 @session_options
@@ -192,7 +192,7 @@ def alter(
 
 
 @click.command()
-@click.argument("names", nargs=-1, required=True, metavar="TOPIC…", shell_complete=topics_completed)
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC…", shell_complete=complete_topics)
 @click.option("--if-exists", is_flag=True, help="A topic that does not exist is not an error.")
 @session_options
 def delete(session: CommandSession, *, names: tuple[str, ...], if_exists: bool) -> int:
@@ -216,12 +216,12 @@ def delete(session: CommandSession, *, names: tuple[str, ...], if_exists: bool) 
 
 
 @click.command("elect-leaders")
-@click.argument("names", nargs=-1, metavar="[TOPIC…]", shell_complete=topics_completed)
+@click.argument("names", nargs=-1, metavar="[TOPIC…]", shell_complete=complete_topics)
 @click.option(
     "--partition",
     "partitions",
     metavar="N[,N-M…]",
-    shell_complete=partition_numbers_completed,
+    shell_complete=complete_partition_numbers,
     help="Only these partitions of one topic.",
 )
 @click.option(

@@ -15,7 +15,7 @@ from odradek.client.arguments import (
     GivenHeaders,
     all_record_bytes,
     client_of,
-    compression_named,
+    find_compression,
     record_parts,
     topic_name,
     whole_number,
@@ -101,7 +101,7 @@ class Producer(TransactionCalls):
         settings = SenderSettings(
             acks=acks,
             is_idempotent=is_idempotent and acks == ACKS_ALL,
-            compression=compression_named(compression),
+            compression=find_compression(compression),
             linger_seconds=linger_ms / 1000,
             batch_bytes_max=batch_bytes_max,
             request_bytes_max=request_bytes_max,

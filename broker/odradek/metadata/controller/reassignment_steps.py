@@ -110,7 +110,7 @@ def begin_move(
         removing=removing,
     )
     after = _ensure_leader(after, live=live)
-    after = _fencing_who_left(partition, complete_move(after, live=live) or after)
+    after = _fence_who_left(partition, complete_move(after, live=live) or after)
     return after if after != partition else None
 
 
@@ -126,7 +126,7 @@ def complete_move(partition: PartitionImage, *, live: Collection[int]) -> Partit
         return None
     isr = tuple(broker for broker in partition.isr if broker not in partition.removing)
     after = _ensure_leader(partition._replace(replicas=staying, isr=isr, adding=(), removing=()), live=live)
-    return _fencing_who_left(partition, after) if after.leader != NO_LEADER else None
+    return _fence_who_left(partition, after) if after.leader != NO_LEADER else None
 
 
 def cancel_move(
@@ -155,7 +155,7 @@ def cancel_move(
         )
     isr = isr or (next((broker for broker in replicas if broker in live), replicas[0]),)
     after = _ensure_leader(partition._replace(replicas=replicas, isr=isr, adding=(), removing=()), live=live)
-    return _fencing_who_left(partition, after)
+    return _fence_who_left(partition, after)
 
 
 def _having_all(partition: PartitionImage) -> set[int]:
@@ -178,7 +178,7 @@ def _enough_stay(partition: PartitionImage, leaving: Collection[int], *, min_in_
     )
 
 
-def _fencing_who_left(before: PartitionImage, after: PartitionImage) -> PartitionImage:
+def _fence_who_left(before: PartitionImage, after: PartitionImage) -> PartitionImage:
     if after.leader_epoch > before.leader_epoch or set(before.replicas) <= set(after.replicas):
         return after
     return after._replace(leader_epoch=before.leader_epoch + 1)
