@@ -101,7 +101,9 @@ def _forget_sequence_numbers(patch: pytest.MonkeyPatch) -> None:
 def _lead_from_less(patch: pytest.MonkeyPatch) -> None:
     """No replica outside the in-sync set is eligible: its last member leads with what a power failure left."""
     patch.setattr(
-        eligible_replicas, "remembered", lambda before, after, **_: after._replace(elr=(), last_known_elr=())
+        eligible_replicas,
+        "remember_eligible",
+        lambda before, after, **_: after._replace(elr=(), last_known_elr=()),
     )
 
 

@@ -37,7 +37,7 @@ _TOKENS_MAX: Final = 8
 # A login is renewed after this part of its life: not by all clients at once, and before it ends. As Kafka's clients.
 _RENEWED_AFTER: Final = (0.85, 0.95)
 # Sends a request in a version and gives the answer. Raises OSError when the connection is lost.
-Ask = Callable[..., Awaitable[AnyMessage]]
+Ask = Callable[..., Awaitable[Any]]
 _LOGIN_ANSWER_BYTES_MAX: Final = 1024 * 1024
 
 
