@@ -17,7 +17,7 @@ from odradek_operator.gateways.kubernetes import (
     NotFound,
     metadata,
 )
-from odradek_operator.reconcilers.cluster.images import newest_version, refusal_of
+from odradek_operator.reconcilers.cluster.settings.images import newest_version, refusal_of
 from odradek_operator.reconcilers.reconciler import conditions_of, is_deleted, status_of
 from odradek_operator.resources.cluster import ClusterSpec
 from odradek_operator.resources.cluster_status import ClusterStatus

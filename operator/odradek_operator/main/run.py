@@ -31,8 +31,8 @@ from odradek_operator.main.lease import LeaseLost
 from odradek_operator.main.process import Operator
 from odradek_operator.main.watches import WatchesEnded
 from odradek_operator.reconcilers.addresses import bootstrap_of
-from odradek_operator.reconcilers.cluster.evictions import find_outdated_budgets
 from odradek_operator.reconcilers.cluster.reconciler import ClusterReconciler
+from odradek_operator.reconcilers.cluster.rolling.evictions import find_outdated_budgets
 from odradek_operator.reconcilers.consumer_group.reconciler import ConsumerGroupReconciler
 from odradek_operator.reconcilers.mirror.reconciler import MirrorReconciler
 from odradek_operator.reconcilers.reconciler import Environment, Reconciler

@@ -26,10 +26,10 @@ from odradek_operator.desired.names import Context
 from odradek_operator.desired.zookeeper_files import EnsembleMembership
 from odradek_operator.gateways.cluster_admin import InForce
 from odradek_operator.gateways.kubernetes import Json
-from odradek_operator.reconcilers.cluster.addresses import external_addresses
-from odradek_operator.reconcilers.cluster.images import image_of, version_of
-from odradek_operator.reconcilers.cluster.scaling import Reason, scale
-from odradek_operator.reconcilers.cluster.settings_plan import plan_settings
+from odradek_operator.reconcilers.cluster.scaling.broker_count import Reason, scale
+from odradek_operator.reconcilers.cluster.settings.addresses import external_addresses
+from odradek_operator.reconcilers.cluster.settings.images import image_of, version_of
+from odradek_operator.reconcilers.cluster.settings.settings_plan import plan_settings
 from odradek_operator.resources.cluster import ClusterSpec
 from odradek_operator.resources.cluster_status import Movement
 from odradek_operator.resources.pods import Resources

@@ -10,8 +10,14 @@ from odradek.foundation.errors import SettingError
 from odradek.storage.directories.log_manager import LogManager
 from odradek_operator.desired.zookeeper_files import NO_DATA, EnsembleMembership
 from odradek_operator.gateways.kubernetes import CONFIG_MAPS, VOLUME_CLAIMS
-from odradek_operator.reconcilers.cluster.ensemble import Resize, data_problem, membership, resize, with_size
 from odradek_operator.reconcilers.cluster.facts import Objects, ServerPod, broker_pods
+from odradek_operator.reconcilers.cluster.zookeeper.ensemble import (
+    Resize,
+    data_problem,
+    membership,
+    resize,
+    with_size,
+)
 from odradek_operator.resources.cluster import ClusterSpec
 from odradek_operator.resources.cluster_status import ClusterStatus, EnsembleStatus, Pods
 from odradek_operator.resources.structure import parse

@@ -8,7 +8,7 @@ from odradek_operator.desired.names import CAUGHT_UP_LABEL
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.cluster_admin import RestartAnswer
 from odradek_operator.gateways.kubernetes import DISRUPTION_BUDGETS, PODS, Json, metadata
-from odradek_operator.reconcilers.cluster.evictions import find_outdated_budgets
+from odradek_operator.reconcilers.cluster.rolling.evictions import find_outdated_budgets
 from tests.operator.support.cluster_world import ClusterWorld
 from tests.support.loop import run
 

@@ -8,7 +8,7 @@ from odradek.foundation.settings.file import parse_properties
 from odradek_operator.gateways.cluster_admin import RestartAnswer
 from odradek_operator.gateways.kubernetes import CONFIG_MAPS, PODS, STATEFUL_SETS, VOLUME_CLAIMS, metadata
 from odradek_operator.reconcilers.cluster.facts import SetState
-from odradek_operator.reconcilers.cluster.scaling import Reason, brokers_there
+from odradek_operator.reconcilers.cluster.scaling.broker_count import Reason, brokers_there
 from odradek_operator.resources.cluster_status import Movement
 from tests.operator.support.cluster_world import BROKER_PODS, ClusterWorld
 from tests.operator.support.objects import Change

@@ -18,7 +18,7 @@ from odradek_operator.gateways.kubernetes import (
     Json,
     metadata,
 )
-from odradek_operator.reconcilers.cluster.spreading import judge_room
+from odradek_operator.reconcilers.cluster.scaling.spreading import judge_room
 from odradek_operator.resources.pods import Pod
 from tests.operator.support.cluster_world import ClusterWorld
 

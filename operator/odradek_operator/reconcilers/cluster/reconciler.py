@@ -37,31 +37,31 @@ from odradek_operator.gateways.kubernetes import (
     owner_reference,
 )
 from odradek_operator.reconcilers.applying import Applier
-from odradek_operator.reconcilers.cluster import (
-    ensemble,
-    evictions,
-    facts,
-    live_settings,
-    pod_replacement,
-    scaling,
-    spreading,
-    volumes,
-)
-from odradek_operator.reconcilers.cluster.addresses import ExternalAddresses, external_addresses
-from odradek_operator.reconcilers.cluster.certificates import (
+from odradek_operator.reconcilers.cluster import facts
+from odradek_operator.reconcilers.cluster.rolling import evictions, pod_replacement
+from odradek_operator.reconcilers.cluster.run import ReconcileRun, mark_contents_stale
+from odradek_operator.reconcilers.cluster.scaling import broker_count, spreading
+from odradek_operator.reconcilers.cluster.scaling.partition_moves import MoveFound, move_partitions
+from odradek_operator.reconcilers.cluster.settings import live_settings
+from odradek_operator.reconcilers.cluster.settings.addresses import ExternalAddresses, external_addresses
+from odradek_operator.reconcilers.cluster.settings.certificates import (
     OperatorCertificates,
     settle_authorities,
     settle_broker_certificate,
 )
-from odradek_operator.reconcilers.cluster.conditions import conditions_when_paused
-from odradek_operator.reconcilers.cluster.contents import mark_contents_stale
-from odradek_operator.reconcilers.cluster.ensemble_resizing import resize_ensemble
-from odradek_operator.reconcilers.cluster.findings import Findings
-from odradek_operator.reconcilers.cluster.images import ImageRefused, choose_image, image_of
-from odradek_operator.reconcilers.cluster.partition_moves import MoveFound, move_partitions
-from odradek_operator.reconcilers.cluster.reporting import report, report_refusal, report_unready
-from odradek_operator.reconcilers.cluster.run import ReconcileRun
-from odradek_operator.reconcilers.cluster.status import BLOCKED_SECONDS, BUSY_SECONDS
+from odradek_operator.reconcilers.cluster.settings.images import ImageRefused, choose_image, image_of
+from odradek_operator.reconcilers.cluster.status.conditions import conditions_when_paused
+from odradek_operator.reconcilers.cluster.status.findings import Findings
+from odradek_operator.reconcilers.cluster.status.report import (
+    BLOCKED_SECONDS,
+    BUSY_SECONDS,
+    report,
+    report_refusal,
+    report_unready,
+)
+from odradek_operator.reconcilers.cluster.storage import volumes
+from odradek_operator.reconcilers.cluster.zookeeper import ensemble
+from odradek_operator.reconcilers.cluster.zookeeper.ensemble_resizing import resize_ensemble
 from odradek_operator.reconcilers.ownership import ObjectsOfOthers
 from odradek_operator.reconcilers.reconciler import (
     Environment,
@@ -140,8 +140,8 @@ class ClusterReconciler:
         """The facts, and the number of brokers that are wanted now."""
         objects = await self._applier.read(key, str(metadata(body)["uid"]))
         there = facts.set_state(objects.get(("StatefulSet", f"{key.name}-{BROKER}")))
-        brokers_there = scaling.brokers_there(there, facts.broker_numbers(objects), before.movement)
-        scale = scaling.scale(wanted=spec.brokers.replicas, there=brokers_there, before=before.movement)
+        brokers_there = broker_count.brokers_there(there, facts.broker_numbers(objects), before.movement)
+        scale = broker_count.scale(wanted=spec.brokers.replicas, there=brokers_there, before=before.movement)
         stateful_set = objects.get(("StatefulSet", f"{key.name}-{BROKER}"))
         choice = choose_image(spec, self._settings.broker_image, before, stateful_set)
         begun = replace(
@@ -228,7 +228,7 @@ class ClusterReconciler:
         self, run: ReconcileRun, found: Findings
     ) -> tuple[ReconcileRun, Findings]:
         """Remove the pods of brokers that are empty, and their volumes as the deletion policy says."""
-        gone = scaling.format_brokers(found.move.movement)
+        gone = broker_count.format_brokers(found.move.movement)
         run = run.with_context(brokers=run.context.spec.brokers.replicas)
         volume_problem = await apply_brokers(run) or found.volume_problem
         await mark_contents_stale(run)

@@ -17,10 +17,12 @@ from odradek_operator.foundation import versions
 from odradek_operator.foundation.authority_keys import AuthorityKeys
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.cluster_admin import ClusterAdmin
-from odradek_operator.gateways.kubernetes import VOLUME_CLAIMS, Api, Json
+from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS, TOPICS, USERS, VOLUME_CLAIMS, Api, Json
 from odradek_operator.reconcilers.applying import Applier
-from odradek_operator.reconcilers.cluster import facts, scaling, storage
-from odradek_operator.reconcilers.reconciler import Environment
+from odradek_operator.reconcilers.cluster import facts
+from odradek_operator.reconcilers.cluster.scaling import broker_count
+from odradek_operator.reconcilers.cluster.storage import volume_claims
+from odradek_operator.reconcilers.reconciler import Environment, key_of
 from odradek_operator.resources.cluster_status import ClusterStatus
 
 
@@ -49,7 +51,7 @@ class ReconcileRun:
     admin: ClusterAdmin
     applier: Applier
     objects: dict[tuple[str, str], Json]
-    scale: scaling.Scale
+    scale: broker_count.Scale
     certificates: ClientPropertiesSource
     servers_wanted: int | None = None
     refused_image: versions.RefusedImage | None = None
@@ -98,7 +100,7 @@ class ReconcileRun:
     def claims(self, stateful_set: str) -> list[Json]:
         """The volume claims of a StatefulSet."""
         found = [body for (kind, _), body in self.objects.items() if kind == VOLUME_CLAIMS.kind]
-        return storage.claims_of(found, stateful_set)
+        return volume_claims.claims_of(found, stateful_set)
 
     # --- what steps do ------------------------------------------------------------------------------------------------
 
@@ -120,3 +122,11 @@ class ReconcileRun:
     async def report_event(self, reason: str, message: str, *, warning: bool = False) -> None:
         """Put an event on the Cluster, and a line into the log."""
         await self.environment.report_event(self.body, reason, message, warning=warning)
+
+
+async def mark_contents_stale(run: ReconcileRun) -> None:
+    """Have the Cluster's Topics, ConsumerGroups and Users reconciled: it serves now, or their partitions have moved."""
+    for api in (TOPICS, CONSUMER_GROUPS, USERS):
+        for body in await run.environment.kubernetes.list(api, run.key.namespace):
+            if (body.get("spec") or {}).get("cluster") == run.key.name:
+                run.environment.mark_stale(key_of(body))

@@ -33,7 +33,7 @@ from odradek_operator.gateways.kubernetes import (
 from odradek_operator.gateways.mirrors import MirrorWorkers, WorkerPage
 from odradek_operator.reconcilers.applying import Applier
 from odradek_operator.reconcilers.cluster.facts import pod_is_ready, pod_problem, set_state
-from odradek_operator.reconcilers.cluster.problems import replica_failure
+from odradek_operator.reconcilers.cluster.status.problems import replica_failure
 from odradek_operator.reconcilers.mirror.connecting import Connections, find_connections
 from odradek_operator.reconcilers.mirror.decide import (
     STARTING_SECONDS,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from odradek_operator.desired.names import BROKER, CONTROLLER, ZOOKEEPER
-from odradek_operator.reconcilers.cluster.findings import Findings
-from odradek_operator.reconcilers.cluster.rolling import Roll, format_names
+from odradek_operator.reconcilers.cluster.rolling.order import Roll, format_names
 from odradek_operator.reconcilers.cluster.run import ReconcileRun
-from odradek_operator.reconcilers.cluster.scaling import Reason
+from odradek_operator.reconcilers.cluster.scaling.broker_count import Reason
+from odradek_operator.reconcilers.cluster.status.findings import Findings
 from odradek_operator.reconcilers.reconciler import PAUSED_ANNOTATION
 from odradek_operator.resources.conditions import PAUSED, READY, Condition, condition, ready_condition
 

@@ -10,11 +10,13 @@ from collections.abc import Mapping, Sequence
 
 from odradek_operator.desired.names import VOLUME
 from odradek_operator.gateways.kubernetes import NODES, PODS, VOLUME_CLAIMS, Forbidden, metadata
-from odradek_operator.reconcilers.cluster import ensemble_rolling, evictions, facts, rolling, steadiness
-from odradek_operator.reconcilers.cluster.ensemble_rolling import ServerRoll
-from odradek_operator.reconcilers.cluster.observing import find_unsteadiness, observe
-from odradek_operator.reconcilers.cluster.rolling import Roll
+from odradek_operator.reconcilers.cluster import facts
+from odradek_operator.reconcilers.cluster.rolling import evictions, order, steadiness
+from odradek_operator.reconcilers.cluster.rolling.order import Roll
+from odradek_operator.reconcilers.cluster.rolling.steadiness import find_unsteadiness, observe
 from odradek_operator.reconcilers.cluster.run import ReconcileRun
+from odradek_operator.reconcilers.cluster.zookeeper import ensemble_rolling
+from odradek_operator.reconcilers.cluster.zookeeper.ensemble_rolling import ServerRoll
 
 
 async def roll_servers(run: ReconcileRun, pods: Sequence[facts.BrokerPod]) -> ServerRoll:
@@ -51,14 +53,14 @@ async def roll_brokers(
     state = run.brokers()
     if not state.there or not state.settled or state.deleting:
         return Roll()
-    reasons = rolling.reasons_to_roll(pods, restart)
-    answers = await evictions.restart_answers(run.admin, rolling.needs_answers(pods, reasons), run.key)
-    roll = rolling.next_pod(pods, reasons, answers, wanted=state.wanted)
+    reasons = order.reasons_to_roll(pods, restart)
+    answers = await evictions.restart_answers(run.admin, order.needs_answers(pods, reasons), run.key)
+    roll = order.next_pod(pods, reasons, answers, wanted=state.wanted)
     if roll.replace is not None and roll.replace.ready:
         waiting = (
             "ZooKeeper's servers are being replaced" if servers_change else await find_unsteadiness(run, pods)
         )
-        roll = rolling.hold_roll(roll, waiting)
+        roll = order.hold_roll(roll, waiting)
     if roll.replace is not None:
         await _replace(run, roll, roll.replace)
     return roll
@@ -68,7 +70,7 @@ async def _replace(run: ReconcileRun, roll: Roll, pod: facts.BrokerPod) -> None:
     if roll.never_safe:
         message = (
             f"while broker {pod.broker} restarts, these take no records with acks=all: "
-            f"{rolling.format_names(roll.never_safe)}"
+            f"{order.format_names(roll.never_safe)}"
         )
         await run.report_event("PartitionsAway", message, warning=True)
     if pod.replace:

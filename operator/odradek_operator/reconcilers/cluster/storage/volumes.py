@@ -16,8 +16,9 @@ from odradek_operator.gateways.kubernetes import (
     Refused,
     metadata,
 )
-from odradek_operator.reconcilers.cluster import facts, storage
+from odradek_operator.reconcilers.cluster import facts
 from odradek_operator.reconcilers.cluster.run import ReconcileRun
+from odradek_operator.reconcilers.cluster.storage import volume_claims
 
 logger = logging.getLogger(__name__)
 
@@ -32,18 +33,22 @@ async def apply_stateful_set(run: ReconcileRun, manifest: Json, size: str) -> st
     if there is not None and metadata(there).get("deletionTimestamp"):
         return None  # It is being deleted, without its pods; the next run makes it again.
     problem = await _grow_volumes(run, name, size)
-    wanted_class = storage.storage_class(storage.claim_template(manifest))
-    old_class = wanted_class if there is None else storage.storage_class(storage.claim_template(there))
+    wanted_class = volume_claims.storage_class(volume_claims.claim_template(manifest))
+    old_class = (
+        wanted_class if there is None else volume_claims.storage_class(volume_claims.claim_template(there))
+    )
     claims = run.claims(name)
-    if old_class != wanted_class and any(storage.is_bound(claim) for claim in claims):
+    if old_class != wanted_class and any(volume_claims.is_bound(claim) for claim in claims):
         problem = (
             f"the storage class of {name} stays {old_class or 'the default'}: its volumes were made with it. Set it "
             "back, or move to a new Cluster"
         )
-        manifest, unbound = storage.with_class(manifest, old_class), []
+        manifest, unbound = volume_claims.with_class(manifest, old_class), []
     else:
-        unbound = [] if there is None else storage.claims_to_replace(claims, old=old_class, new=wanted_class)
-    if storage.must_be_made_again(there, manifest):
+        unbound = (
+            [] if there is None else volume_claims.claims_to_replace(claims, old=old_class, new=wanted_class)
+        )
+    if volume_claims.must_be_made_again(there, manifest):
         logger.info(
             "%s: %s is made again, its pods stay: its volumes have another size, class or labels now",
             run.key,
@@ -72,7 +77,7 @@ async def _remove_claims(run: ReconcileRun, claims: Iterable[Json]) -> None:
 async def _grow_volumes(run: ReconcileRun, stateful_set: str, size: str) -> str | None:
     """Have claims ask for this size; the answer is why one cannot."""
     problem = None
-    for growth in storage.claims_to_grow(run.claims(stateful_set), size=size):
+    for growth in volume_claims.claims_to_grow(run.claims(stateful_set), size=size):
         manifest = {
             "apiVersion": VOLUME_CLAIMS.group_version,
             "kind": VOLUME_CLAIMS.kind,

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from odradek.foundation.errors import InvalidReplicationFactor, OdradekError
-from odradek_operator.reconcilers.cluster import rolling, scaling
-from odradek_operator.reconcilers.cluster.contents import mark_contents_stale
 from odradek_operator.reconcilers.cluster.facts import BrokerPod
-from odradek_operator.reconcilers.cluster.run import ReconcileRun
+from odradek_operator.reconcilers.cluster.rolling import order
+from odradek_operator.reconcilers.cluster.run import ReconcileRun, mark_contents_stale
+from odradek_operator.reconcilers.cluster.scaling import broker_count
 from odradek_operator.resources.cluster_status import Movement
 from odradek_operator.resources.schema import quantity_value
 
@@ -33,7 +33,7 @@ async def move_partitions(run: ReconcileRun, pods: Sequence[BrokerPod]) -> MoveF
     try:
         if run.scale.stop_drain:
             await run.admin.stop_drain(run.context.own_bootstrap, run.scale.stop_drain)
-        if movement.reason == scaling.Reason.DOWN:
+        if movement.reason == broker_count.Reason.DOWN:
             return MoveFound(movement=await _drain_brokers(run, movement, bytes_per_second))
         return MoveFound(movement=await _fill_brokers(run, movement, pods, bytes_per_second))
     except InvalidReplicationFactor as refusal:
@@ -46,7 +46,7 @@ async def _drain_brokers(run: ReconcileRun, movement: Movement, bytes_per_second
     bootstrap = run.context.own_bootstrap
     await run.admin.check_drain(bootstrap, movement.brokers)
     left = await run.admin.drain_brokers(bootstrap, movement.brokers, bytes_per_second=bytes_per_second)
-    return scaling.update_movement(movement, begun=0, left=left)
+    return broker_count.update_movement(movement, begun=0, left=left)
 
 
 async def _fill_brokers(
@@ -60,10 +60,10 @@ async def _fill_brokers(
     begun = await run.admin.fill_brokers(bootstrap, movement.brokers, bytes_per_second=bytes_per_second)
     left = await run.admin.count_arriving(bootstrap, movement.brokers)
     if begun or left:
-        return scaling.update_movement(movement, begun=begun, left=left)
+        return broker_count.update_movement(movement, begun=begun, left=left)
     if bytes_per_second is not None:
         await run.admin.end_throttle(bootstrap)
-    which = rolling.format_names(tuple(str(broker) for broker in movement.brokers))
+    which = order.format_names(tuple(str(broker) for broker in movement.brokers))
     await mark_contents_stale(run)
     await run.report_event("BrokersFilled", f"brokers {which} have their share of all partitions")
     return None

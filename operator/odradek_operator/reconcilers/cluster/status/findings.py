@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from odradek_operator.reconcilers.cluster.addresses import PendingAddresses
-from odradek_operator.reconcilers.cluster.ensemble_resizing import EnsembleFound
-from odradek_operator.reconcilers.cluster.ensemble_rolling import ServerRoll
 from odradek_operator.reconcilers.cluster.facts import BrokerPod, SetState
-from odradek_operator.reconcilers.cluster.live_settings import DisksFound, SettingsFound
-from odradek_operator.reconcilers.cluster.partition_moves import MoveFound
-from odradek_operator.reconcilers.cluster.rolling import Roll
-from odradek_operator.reconcilers.cluster.scaling import Reason
+from odradek_operator.reconcilers.cluster.rolling.order import Roll
+from odradek_operator.reconcilers.cluster.scaling.broker_count import Reason
+from odradek_operator.reconcilers.cluster.scaling.partition_moves import MoveFound
+from odradek_operator.reconcilers.cluster.settings.addresses import PendingAddresses
+from odradek_operator.reconcilers.cluster.settings.live_settings import DisksFound, SettingsFound
+from odradek_operator.reconcilers.cluster.zookeeper.ensemble_resizing import EnsembleFound
+from odradek_operator.reconcilers.cluster.zookeeper.ensemble_rolling import ServerRoll
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

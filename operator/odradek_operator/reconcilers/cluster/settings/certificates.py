@@ -26,8 +26,12 @@ from odradek_operator.foundation.certificates import (
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.kubernetes import Json, metadata
 from odradek_operator.gateways.secrets import Secrets, SecretTaken
-from odradek_operator.reconcilers.cluster.addresses import NODE_IP, ExternalAddresses, bootstrap_address
 from odradek_operator.reconcilers.cluster.run import ReconcileRun
+from odradek_operator.reconcilers.cluster.settings.addresses import (
+    NODE_IP,
+    ExternalAddresses,
+    bootstrap_address,
+)
 from odradek_operator.reconcilers.ownership import (
     Belonging,
     ForeignObject,

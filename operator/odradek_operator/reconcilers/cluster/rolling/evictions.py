@@ -31,7 +31,7 @@ from odradek_operator.gateways.kubernetes import (
     metadata,
 )
 from odradek_operator.reconcilers.cluster import facts
-from odradek_operator.reconcilers.cluster.rolling import why_it_waits
+from odradek_operator.reconcilers.cluster.rolling.order import why_it_waits
 from odradek_operator.reconcilers.cluster.run import ReconcileRun
 
 # Clusters whose brokers are asked at the same time; each has 128 brokers at most.

@@ -1,0 +1,1 @@
+"""What brokers are started with: image, settings, addresses, certificates."""

@@ -1,0 +1,1 @@
+"""Volumes: claims that grow, and StatefulSets that are made again for it."""

@@ -1,0 +1,1 @@
+"""ZooKeeper's servers: their roll, and how the ensemble grows and shrinks."""
