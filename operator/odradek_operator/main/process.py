@@ -37,7 +37,7 @@ from odradek_operator.gateways.kubernetes import (
 )
 from odradek_operator.handlers.events import children_of
 from odradek_operator.main.lease import OperatorLease
-from odradek_operator.main.watches import Watches
+from odradek_operator.main.watches import NamespaceWatches
 from odradek_operator.main.watching import KopfWatching, LogIn
 from odradek_operator.reconcilers.reconciler import Environment, Reconciler
 
@@ -71,7 +71,7 @@ class Operator:
         environment = Environment(kubernetes=kubernetes, conditions=self._conditions, wake=self.queue.add)
         self._reconcilers = reconcilers(environment)
         self._kinds: tuple[Api, ...] = tuple(APIS[kind] for kind in self._reconcilers)
-        self._watches = Watches(
+        self._watches = NamespaceWatches(
             settings.namespaces,
             (*self._kinds, *children_of(self._kinds)),
             watch=KopfWatching(self._kinds, wake=self.queue.add, login=login),

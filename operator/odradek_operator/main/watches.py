@@ -4,12 +4,12 @@ Each namespace is watched by itself (`main.watching`). When its watches end, or 
 are begun again after a pause that doubles. A namespace that the API server refuses is left out until it allows again:
 its Role is gone, or the namespace. A metric, an event and the log name it.
 
-| what                                   | readiness        | the process                             |
-| -------------------------------------- | ---------------- | --------------------------------------- |
-| every watch had an answer of late      | ready            | leads                                   |
-| a namespace is refused, others are not | ready            | leads, and asks the namespace again     |
-| a watch had none, and no refusal       | not ready        | leads, and begins these watches again   |
-| no watch of any namespace had any      | not ready        | ends, so that another one has the Lease |
+    | what                                   | readiness        | the process                             |
+    | -------------------------------------- | ---------------- | --------------------------------------- |
+    | every watch had an answer of late      | ready            | leads                                   |
+    | a namespace is refused, others are not | ready            | leads, and asks the namespace again     |
+    | a watch had none, and no refusal       | not ready        | leads, and begins these watches again   |
+    | no watch of any namespace had any      | not ready        | ends, so that another one has the Lease |
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class NamespaceState:
         return None
 
 
-class Watches:
+class NamespaceWatches:
     """The watches of `kinds` in the namespaces; none stands for all. Must be made on the loop."""
 
     def __init__(

@@ -38,7 +38,7 @@ from odradek_operator.main.cli import main
 from odradek_operator.main.lease import HOLDER_POD, LeaseLost, OperatorLease
 from odradek_operator.main.process import Operator
 from odradek_operator.main.strip_finalizers import strip
-from odradek_operator.main.watches import Watches, WatchesEnded
+from odradek_operator.main.watches import NamespaceWatches, WatchesEnded
 from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER, Environment, Reconciler
 from odradek_operator.resources.cluster_status import ClusterStatus
 from odradek_operator.resources.conditions import ready_condition
@@ -262,7 +262,7 @@ async def test_a_dead_watch_is_noticed_and_begun_again(
     # Its requests are longer than it may be silent.
     monkeypatch.setattr("odradek_operator.main.watches.SILENT_SECONDS_MAX", 1.0)
     monkeypatch.setattr("odradek_operator.main.watches.PAUSE_SECONDS_MAX", 0.5)
-    monkeypatch.setattr(Watches, "_end_when_deaf", lambda self: asyncio.Event().wait())
+    monkeypatch.setattr(NamespaceWatches, "_end_when_deaf", lambda self: asyncio.Event().wait())
     server.silent = True
     running = Running(server)
     await eventually("Topics are watched", lambda: server.watched, lambda seen: TOPICS.plural in seen)

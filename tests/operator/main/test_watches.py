@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import count
 
 import pytest
 
@@ -13,8 +14,8 @@ from odradek_operator.main.watches import (
     PAUSE_SECONDS_MAX,
     REMINDER_SECONDS,
     SILENT_SECONDS_MAX,
+    NamespaceWatches,
     NoteAnswer,
-    Watches,
     WatchesEnded,
 )
 
@@ -36,7 +37,7 @@ class Server:
         """As kopf does: a request a minute for each kind."""
         assert namespace is not None
         self.begun.append(namespace)
-        while True:
+        for _ in count():
             if self.fails is not None:
                 raise self.fails
             for api in KINDS:
@@ -50,8 +51,8 @@ class Server:
 
 
 @asynccontextmanager
-async def watching(server: Server) -> AsyncIterator[Watches]:
-    watches = Watches(tuple(server.answers), KINDS, watch=server.watch, report=server.report)
+async def watching(server: Server) -> AsyncIterator[NamespaceWatches]:
+    watches = NamespaceWatches(tuple(server.answers), KINDS, watch=server.watch, report=server.report)
     running = asyncio.ensure_future(watches.run())
     try:
         yield watches
@@ -61,7 +62,7 @@ async def watching(server: Server) -> AsyncIterator[Watches]:
         await asyncio.wait({running})
 
 
-def left_out(watches: Watches) -> set[str]:
+def left_out(watches: NamespaceWatches) -> set[str]:
     samples = [sample for sample in watches.samples() if "left_out" in sample.metric.name]
     return {sample.labels[0] for sample in samples if sample.value}
 
@@ -134,7 +135,7 @@ def refuse(server: Server) -> None:
 @pytest.mark.parametrize("fault", [end, hang, refuse])
 async def test_a_process_that_hears_nothing_ends(fault: Callable[[Server], None]) -> None:
     server = Server(a=200, b=200)
-    watches = Watches(("a", "b"), KINDS, watch=server.watch, report=server.report)
+    watches = NamespaceWatches(("a", "b"), KINDS, watch=server.watch, report=server.report)
     running = asyncio.ensure_future(watches.run())
     await asyncio.sleep(10 * MINUTE)
     assert watches.find_problem() is None
