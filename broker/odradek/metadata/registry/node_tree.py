@@ -24,7 +24,7 @@ from odradek.metadata.registry.store import (
     SessionState,
     WatchCallback,
 )
-from odradek.metadata.registry.watches import Watches
+from odradek.metadata.registry.watches import NodeWatches
 
 Answer = TypeVar("Answer")
 
@@ -187,7 +187,7 @@ class TreeStore:
 
     def __init__(self, tree: NodeTree) -> None:
         self._tree = tree
-        self.watches = Watches()
+        self.watches = NodeWatches()
         self._listeners = SessionListeners()
 
     async def _read(self, work: Callable[[], Answer]) -> Answer:

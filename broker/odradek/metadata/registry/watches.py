@@ -11,7 +11,7 @@ from odradek.metadata.registry.store import WatchCallback
 logger = logging.getLogger(__name__)
 
 
-class Watches:
+class NodeWatches:
     """Callbacks by path, called on the event loop one step after the change."""
 
     def __init__(self) -> None:

@@ -24,7 +24,7 @@ from kazoo.protocol.states import EventType
 from odradek.foundation.limits import REGISTRY_WATCHES_ARMED_AT_ONCE_MAX
 from odradek.foundation.registry_errors import NoNode, StoreConnectionLost, StoreSessionExpired
 from odradek.metadata.registry.store import SessionState, WatchCallback
-from odradek.metadata.registry.watches import Watches
+from odradek.metadata.registry.watches import NodeWatches
 from odradek.metadata.registry.zookeeper.handler import Kazoo
 from odradek.metadata.registry.zookeeper.session import ZooKeeperSession
 
@@ -66,7 +66,7 @@ class LastingWatches:
 
     def __init__(self, *, root: str) -> None:
         self._root = root
-        self._watches = Watches()
+        self._watches = NodeWatches()
         self._session: ZooKeeperSession | None = None
         self._watched: dict[str, _WatchedPath] = {}
         # Paths to be armed, in their order; a dict for its order and its keys.
