@@ -10,8 +10,6 @@ from typing import ClassVar
 
 
 class PipelineExitCode(IntEnum):
-    """One number for each kind of outcome."""
-
     OK = 0
     FAILED = 1
     USAGE = 2
@@ -65,20 +63,14 @@ class PipelineSettingError(JobRefusedError):
 
 
 class NotFoundError(PipelineError):
-    """A topic, an output or a run that does not exist."""
-
     exit_code = PipelineExitCode.NOT_FOUND
 
 
 class UnreachableError(PipelineError):
-    """No broker could be reached."""
-
     exit_code = PipelineExitCode.CONNECTION
 
 
 class AnswerTimeoutError(PipelineError):
-    """A broker did not answer in time."""
-
     exit_code = PipelineExitCode.TIMEOUT
 
 

@@ -30,7 +30,7 @@ from odradek_pipeline.runs.steps import (
     WRITING,
     WRITTEN,
 )
-from odradek_pipeline.work.reading.named import READERS
+from odradek_pipeline.settings.groups import READERS
 from tests.spark.killed_run import COMMIT_VISIBLE, DATA_VISIBLE
 from tests.spark.killing import KILLED, PARTITIONS, Table
 from tests.support.peers import make_peer, topic_creator
@@ -82,7 +82,7 @@ def _kill(table: Table, kind: str, random: Random) -> bool:
     if kind == "load":
         code = table.load(point)
     elif kind == "stream":
-        code = table.stream(point, random.choice(READERS))
+        code = table.stream(point, random.choice(READERS.words))
     elif kind == "zombie":
         code = table.zombie(point)
     else:

@@ -53,8 +53,6 @@ class RangesRead:
 
 @dataclass(frozen=True, slots=True)
 class RowsHeld:
-    """The offsets of a table's rows and of its dead letters."""
-
     rows: Spans
     doubled: Spans = ()
     dead: Spans = ()
@@ -76,8 +74,6 @@ class LogPicture:
 
 
 class TileFault(NamedTuple):
-    """Offsets that nothing explains."""
-
     key: PartitionKey
     what: str
     start: int

@@ -89,7 +89,6 @@ def format_time(milliseconds: int) -> str | None:
 
 
 def watermark_row(topic: str, tier: str, mark: Watermark) -> dict[str, Any]:
-    """A row for people."""
     return {
         "topic": topic,
         "tier": tier,

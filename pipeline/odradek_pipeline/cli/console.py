@@ -19,7 +19,6 @@ _POLL_SECONDS: Final = 0.5
 
 
 def console_for(report: str) -> JsonConsole | TerminalConsole:
-    """The console that `--report` asks for."""
     if report == "table" or (report == "auto" and sys.stdout.isatty()):
         return TerminalConsole()
     return JsonConsole()

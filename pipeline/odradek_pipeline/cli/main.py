@@ -26,7 +26,6 @@ _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
 def make_command_line() -> click.Group:
-    """The group of all subcommands."""
     root = click.Group(
         name="odradek-pipeline",
         help="Topics into tables and back with Spark, each record once.",

@@ -14,7 +14,6 @@ from odradek_pipeline.work.metrics import METRICS
 
 
 def render_reference() -> str:
-    """The whole page."""
     return "\n".join(_render_parts()) + "\n"
 
 

@@ -21,10 +21,10 @@ from odradek_pipeline.outputs.output import Committed, OutputState
 from odradek_pipeline.runs.ranges import OffsetRange, PartitionKey
 from odradek_pipeline.runs.record import DeadCount, RunRecord
 from odradek_pipeline.runs.steps import DEAD_LETTERS, DECODED, FINISHED, PLANNED, Steps
-from odradek_pipeline.settings.groups import BadRecordSettings, DecodingSettings, DecodingUse
+from odradek_pipeline.settings.groups import PROTOBUF, BadRecordSettings, DecodingSettings, DecodingUse
 from odradek_pipeline.work.decoding.decoder import ERROR, RecordDecoder, columns_of, decode_rows
 from odradek_pipeline.work.decoding.named import decoder_for
-from odradek_pipeline.work.decoding.schema import PROTOBUF, PartSchema, read_schema
+from odradek_pipeline.work.decoding.schema import PartSchema, read_schema
 from odradek_pipeline.work.worker import RunWorker
 
 DEAD_LETTER: Final = "dead-letter"

@@ -26,8 +26,6 @@ _TRANSACTION_TIMEOUT_MS: Final = 60_000
 
 @dataclass(slots=True)
 class Returned:
-    """The result for the letters that waited."""
-
     letters: int = 0
     repeated: int = 0
     exhausted: int = 0

@@ -50,8 +50,6 @@ def run(settings: SnapshotSettings, console: Console) -> Summary:
 
 
 class SnapshotRun:
-    """One run."""
-
     def __init__(
         self, work: RunWorker, settings: SnapshotSettings, stop: RunPosition, console: Console
     ) -> None:

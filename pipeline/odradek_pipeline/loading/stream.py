@@ -108,8 +108,6 @@ def run(settings: StreamSettings, console: Console) -> Summary:
 
 
 class Stream:
-    """One driver of one query."""
-
     def __init__(
         self,
         work: RunWorker,

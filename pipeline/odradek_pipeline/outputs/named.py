@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from pyspark.sql import SparkSession
 
 from odradek_pipeline.errors import JobRefusedError
 from odradek_pipeline.outputs.output import TableOutput
-
-PARQUET: Final = "parquet"
-DELTA: Final = "delta"
-ICEBERG: Final = "iceberg"
-FORMATS: Final = (PARQUET, DELTA, ICEBERG)
+from odradek_pipeline.settings.groups import DELTA, FORMATS, ICEBERG, PARQUET
 
 
 def open_output(spark: SparkSession, kind: str, location: str) -> TableOutput:
@@ -31,4 +25,4 @@ def open_output(spark: SparkSession, kind: str, location: str) -> TableOutput:
         from odradek_pipeline.outputs.iceberg import IcebergOutput
 
         return IcebergOutput(spark, location)
-    raise JobRefusedError(f"there is no format {kind!r}: it can be {', '.join(FORMATS)}")
+    raise JobRefusedError(f"there is no format {kind!r}: it must be {FORMATS}")

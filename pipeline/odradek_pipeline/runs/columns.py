@@ -40,5 +40,4 @@ def require_apart(names: Iterable[str], taken: Iterable[str]) -> None:
 
 
 def format_type(kind: object) -> str:
-    """A type as people read it."""
     return kind if isinstance(kind, str) else json.dumps(kind)

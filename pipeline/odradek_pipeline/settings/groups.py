@@ -10,17 +10,22 @@ from odradek.foundation.settings.declaration import OneOf, boolean, double, inte
 from odradek_pipeline.errors import PipelineSettingError
 from odradek_pipeline.settings.declared import setting
 
-# As the modules of outputs and readers name them. Those import PySpark, which `--help` has no need of.
-FORMATS: Final = ("parquet", "delta", "iceberg")
-READERS: Final = ("kafka", "odradek")
-PART_FORMATS: Final = OneOf("json", "avro", "protobuf")
+PARQUET: Final = "parquet"
+DELTA: Final = "delta"
+ICEBERG: Final = "iceberg"
+FORMATS: Final = OneOf(PARQUET, DELTA, ICEBERG)
+KAFKA: Final = "kafka"
+ODRADEK: Final = "odradek"
+READERS: Final = OneOf(KAFKA, ODRADEK)
+JSON: Final = "json"
+AVRO: Final = "avro"
+PROTOBUF: Final = "protobuf"
+PART_FORMATS: Final = OneOf(JSON, AVRO, PROTOBUF)
 PART_HEADERS: Final = OneOf("none", "confluent")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportSettings:
-    """The form of a command's output."""
-
     report: str = setting(
         text(
             "auto",
@@ -50,8 +55,6 @@ class SparkSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingSettings:
-    """The settings for decoding records into columns."""
-
     value_format: str | None = setting(text(None, "Decode values into columns of the table.", PART_FORMATS))
     value_schema: str | None = setting(
         text(
@@ -86,14 +89,11 @@ class DecodingSettings:
 
     @property
     def formats(self) -> list[str]:
-        """Those that keys and values are decoded from."""
         return [one for one in (self.value_format, self.key_format) if one is not None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class BadRecordSettings:
-    """The settings for records that cannot be read."""
-
     on_bad_record: str = setting(
         text(
             "fail",
@@ -121,8 +121,6 @@ class BadRecordSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class MetricsSettings:
-    """The settings for the driver's metrics."""
-
     metrics_port: int | None = setting(
         integer(None, "Serve metrics for Prometheus at this port while the driver runs.", 0), metavar="PORT"
     )
@@ -136,11 +134,7 @@ class MetricsSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ReaderSettings:
-    """The settings for reading records."""
-
-    reader: str = setting(
-        text("kafka", "Spark's Kafka connector, or Odradek's own data source.", OneOf(*READERS))
-    )
+    reader: str = setting(text(KAFKA, "Spark's Kafka connector, or Odradek's own data source.", READERS))
     isolation: str = setting(
         text(
             "read_committed",
@@ -166,20 +160,16 @@ class ReaderSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class OutputSettings:
-    """The table."""
-
     output: str = setting(
         text(None, "The table: a folder or URL, or a table's name for Iceberg."),
         metavar="PATH",
         is_required=True,
     )
-    format: str = setting(text("parquet", "The format of the table.", OneOf(*FORMATS)))
+    format: str = setting(text(PARQUET, "The format of the table.", FORMATS))
 
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerConnectionSettings:
-    """The settings for the connection to the brokers."""
-
     bootstrap: str | None = setting(
         text(
             None,

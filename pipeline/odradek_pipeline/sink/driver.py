@@ -172,7 +172,6 @@ class Ending:
             raise _fenced_error(self._settings, failure) from failure
 
     async def abort(self, written: Sequence[Written]) -> None:
-        """Abort the tasks' transactions that are not committed."""
         markers = self._begun.markers
         await read_on(self._client, markers)
         for one in written:

@@ -118,7 +118,6 @@ class MarkerState:
 
 
 async def create_topic(client: Client, topic: str) -> None:
-    """Create the topic of markers unless it is there."""
     try:
         await TopicAdmin(client).describe(topic)
     except UnknownTopicOrPartition:

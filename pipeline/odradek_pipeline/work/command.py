@@ -33,8 +33,6 @@ class Summary:
 
 
 class Console(Protocol):
-    """The console that a command reports to."""
-
     @property
     def steps(self) -> Steps: ...
 

@@ -108,13 +108,11 @@ class RunMetrics:
         self._lock = threading.Lock()
 
     def note_ends(self, facts: Sequence[LogFacts]) -> None:
-        """The log's ends as they are now."""
         with self._lock:
             self._ends |= {one.key(partition): end for one in facts for partition, end in one.ends.items()}
         self._set_lag()
 
     def note_holdings(self, newest: RunRecord | None, held: Holdings) -> None:
-        """The table's holdings now."""
         self._held = held
         if newest is not None:
             self._of(LAST_COMMIT).set(newest.committed_ms / 1000)
@@ -124,7 +122,6 @@ class RunMetrics:
         self._set_lag()
 
     def count_commit(self, record: RunRecord, rows: int | None, size_bytes: int | None) -> None:
-        """A run is in the table."""
         self._of(RUNS).labels(record.kind, "committed").inc()
         self._of(ROWS).labels(record.kind).inc(rows or 0)
         self._of(BYTES).labels(record.kind).inc(size_bytes or 0)
@@ -137,7 +134,6 @@ class RunMetrics:
         self.note_holdings(record, record.holdings)
 
     def count_failure(self, kind: str) -> None:
-        """A run ended without a commit."""
         self._of(RUNS).labels(kind, "failed").inc()
 
     def _set_lag(self) -> None:

@@ -20,7 +20,7 @@ from odradek_pipeline.connection.session import (
 )
 from odradek_pipeline.connection.topics import read_log_facts
 from odradek_pipeline.errors import JobRefusedError
-from odradek_pipeline.outputs.named import PARQUET, open_output
+from odradek_pipeline.outputs.named import open_output
 from odradek_pipeline.outputs.output import Committed, MergingOutput, OutputState, RunHistory, TableOutput
 from odradek_pipeline.outputs.parquet.output import ParquetHistory
 from odradek_pipeline.outputs.parquet.store import LocalStore, is_local, local_path
@@ -29,7 +29,14 @@ from odradek_pipeline.runs.positions import RunPosition
 from odradek_pipeline.runs.ranges import OffsetRange
 from odradek_pipeline.runs.record import REFRESH, SNAPSHOT, RunRecord, run_id
 from odradek_pipeline.runs.steps import CONNECTED, METRICS_SERVED, Steps
-from odradek_pipeline.settings.groups import MetricsSettings, ReaderSettings, RunUse, SparkSettings, TableUse
+from odradek_pipeline.settings.groups import (
+    PARQUET,
+    MetricsSettings,
+    ReaderSettings,
+    RunUse,
+    SparkSettings,
+    TableUse,
+)
 from odradek_pipeline.work.command import RANGES, Console, Summary
 from odradek_pipeline.work.metrics import RunMetrics, expose_metrics
 from odradek_pipeline.work.reading.named import reader_named
@@ -95,7 +102,6 @@ def serve_metrics(metrics: RunMetrics, settings: MetricsSettings, console: Conso
 
 @contextmanager
 def open_table(settings: TableUse, console: Console) -> Iterator[TableOutput]:
-    """A table, with a session that ends with it."""
     table = settings.table
     with open_spark_session(table.format, settings.spark, console) as spark:
         yield open_output(spark, table.format, table.output)
@@ -160,7 +166,6 @@ def new_record(kind: str, known: OutputState, plan: Plan, replaced: Sequence[str
 
 
 def summarize_run(committed: Committed, output: str) -> Summary:
-    """The answer of a run: its figures, and a row for each range."""
     record = committed.record
     seconds = (record.committed_ms - record.started_ms) / 1000
     gaps = None if committed.rows is None else record.span - committed.rows - record.dead_count
@@ -231,7 +236,6 @@ class ObservedMergingOutput(ObservedOutput):
 
 
 def observe_output(output: TableOutput, metrics: RunMetrics) -> TableOutput:
-    """The output with its commits counted."""
     if isinstance(output, MergingOutput):
         return ObservedMergingOutput(output, metrics)
     return ObservedOutput(output, metrics)

@@ -18,8 +18,6 @@ from odradek_pipeline.errors import AnswerTimeoutError
 
 
 class OriginPartition(NamedTuple):
-    """The partition that a letter's record is from."""
-
     topic_id: str
     partition: int
 
@@ -81,7 +79,6 @@ async def add_letters(client: Client, topic: str, into: Letters) -> int:
 
 
 def spans_of(letters: Mapping[int, AuditedLetter]) -> list[Span]:
-    """The offsets of letters."""
     return join_spans((offset, offset + 1) for offset in letters)
 
 

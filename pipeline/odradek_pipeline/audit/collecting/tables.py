@@ -20,7 +20,7 @@ from odradek_pipeline.audit.facts import PRODUCED
 from odradek_pipeline.audit.state import AuditState, TopicState
 from odradek_pipeline.errors import FencedError, NotFoundError
 from odradek_pipeline.outputs.parquet.store import FileStore, LocalStore, is_local, local_path, open_store
-from odradek_pipeline.settings.groups import SparkSettings
+from odradek_pipeline.settings.groups import PARQUET, SparkSettings
 from odradek_pipeline.work.command import Console
 from odradek_pipeline.work.worker import open_spark_session
 
@@ -75,8 +75,6 @@ WATERMARK_SCHEMA: Final = pa.schema(
 
 
 class AuditFolder:
-    """One audit in a store."""
-
     def __init__(self, store: FileStore, location: str) -> None:
         self._store = store
         self._location = location
@@ -207,5 +205,5 @@ def open_folder(location: str, settings: SparkSettings, console: Console) -> Ite
     if is_local(location):
         yield AuditFolder(LocalStore(local_path(location)), location)
         return
-    with open_spark_session("parquet", settings, console) as spark:
+    with open_spark_session(PARQUET, settings, console) as spark:
         yield AuditFolder(open_store(spark, location), location)

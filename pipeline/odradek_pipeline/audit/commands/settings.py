@@ -40,8 +40,6 @@ class LoadedTableSettings(OutputSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class LetterTopicSettings:
-    """The topics of dead letters."""
-
     dead_letter_topic: tuple[str, ...] = setting(
         words(
             (),

@@ -44,8 +44,6 @@ def run(settings: RetrySettings, console: Console) -> Summary:
 
 @dataclass(slots=True)
 class RetryCounts:
-    """The result for the letters."""
-
     letters: int = 0
     rows: int = 0
     there: int = 0

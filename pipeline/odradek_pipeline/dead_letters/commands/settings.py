@@ -20,8 +20,6 @@ from odradek_pipeline.settings.groups import (
 
 @dataclass(frozen=True, kw_only=True)
 class LetterSettings:
-    """The choice of dead letters."""
-
     topic: str = setting(text(None, "The topic of dead letters."), metavar="NAME", is_required=True)
     attempts_max: int = setting(
         integer(

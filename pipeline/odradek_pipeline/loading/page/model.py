@@ -66,8 +66,6 @@ class LagRow:
 
 @dataclass(frozen=True, slots=True)
 class WindowRow:
-    """The audit's verdict on one window."""
-
     topic: str
     tier: str
     start_ms: int

@@ -37,8 +37,6 @@ _RIVALS_MAX: Final = 1000
 
 
 class ManifestLog:
-    """The log of one table."""
-
     def __init__(self, store: FileStore, clock_ms: Callable[[], int]) -> None:
         self._store = store
         self._clock_ms = clock_ms

@@ -54,8 +54,6 @@ class ParquetHistory:
 
 
 class ParquetOutput(ParquetHistory):
-    """One table in a folder."""
-
     def __init__(self, spark: SparkSession, location: str) -> None:
         super().__init__(open_store(spark, location))
         self._spark = spark

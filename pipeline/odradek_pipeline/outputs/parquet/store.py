@@ -86,7 +86,6 @@ def is_local(location: str) -> bool:
 
 
 def local_path(location: str) -> Path:
-    """The path of a local folder or of its URL."""
     parts = urlsplit(location)
     return Path(unquote(parts.path) if parts.scheme else location)
 

@@ -22,9 +22,7 @@ class RecordDecoder(Protocol):
     def schema(self) -> PartSchema: ...
 
     @property
-    def columns(self) -> Columns:
-        """The columns that it adds to a table."""
-        ...
+    def columns(self) -> Columns: ...
 
     def decode(self, rows: DataFrame, decoded: str, error: str) -> DataFrame:
         """`rows` with two more columns: `decoded`, a struct, and `error`, a text that is null for a good record.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from odradek_pipeline.settings.groups import AVRO, JSON
 from odradek_pipeline.work.decoding.decoder import RecordDecoder
-from odradek_pipeline.work.decoding.schema import AVRO, JSON, PartSchema
+from odradek_pipeline.work.decoding.schema import PartSchema
 
 
 def decoder_for(schema: PartSchema, mark: bytes) -> RecordDecoder:

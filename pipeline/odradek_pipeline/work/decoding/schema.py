@@ -11,9 +11,6 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 
 from odradek_pipeline.errors import JobRefusedError
 
-JSON: Final = "json"
-AVRO: Final = "avro"
-PROTOBUF: Final = "protobuf"
 SCHEMA_BYTES_MAX: Final = 4 * 1024 * 1024
 
 # The bytes that a schema registry's serializers put before a record: a zero, and the id of a schema in four bytes.

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from odradek_pipeline.errors import JobRefusedError
+from odradek_pipeline.settings.groups import KAFKA, ODRADEK, READERS
 from odradek_pipeline.work.reading.reader import Reader
-
-KAFKA: Final = "kafka"
-ODRADEK: Final = "odradek"
-READERS: Final = (KAFKA, ODRADEK)
 
 
 def reader_named(name: str) -> Reader:
@@ -22,4 +17,4 @@ def reader_named(name: str) -> Reader:
         from odradek_pipeline.work.reading.odradek import OdradekReader
 
         return OdradekReader()
-    raise JobRefusedError(f"there is no reader {name!r}: it can be {', '.join(READERS)}")
+    raise JobRefusedError(f"there is no reader {name!r}: it must be {READERS}")
