@@ -19,10 +19,11 @@ from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.foundation.ids import TopicPartition
 from odradek_pipeline.connection.clients import connect_client
 from odradek_pipeline.dead_letters.headers import Letter, LetterOrigin, NoLetterError, parse_letter
-from odradek_pipeline.errors import PipelineError
+from odradek_pipeline.errors import AnswerTimeoutError, PipelineError
 
 T = TypeVar("T")
 _POLL_MS: Final = 1000
+_SILENT_POLLS_MAX: Final = 60
 # Letters of one scan whose origins are remembered: about 200 bytes each.
 ORIGINS_MAX: Final = 2_000_000
 
@@ -77,13 +78,18 @@ async def read_letter_log(client: Client, topic: str) -> LetterLog:
 async def scan_letters(client: Client, log: LetterLog) -> AsyncIterator[Found]:
     """All letters up to the ends, in the order of each partition. A repeated one has the origin of an earlier one.
 
-    Raises PipelineError where there are more origins than are remembered."""
+    Raises PipelineError where there are more origins than are remembered, and where a partition sends nothing."""
     seen: set[LetterOrigin] = set()
     left = {key for key, start in log.starts.items() if start < log.ends[key]}
     async with PartitionConsumer(client, is_read_committed=True) as consumer:
         consumer.assign({key: log.starts[key] for key in left})
+        silent_polls = 0
         while left:
-            for one in await consumer.poll(timeout_ms=_POLL_MS):
+            records = await consumer.poll(timeout_ms=_POLL_MS)
+            silent_polls = 0 if records else silent_polls + 1
+            if silent_polls > _SILENT_POLLS_MAX:
+                raise AnswerTimeoutError(f"{min(left)} sent nothing for {_SILENT_POLLS_MAX} s")
+            for one in records:
                 key = TopicPartition(one.topic, one.partition)
                 if one.offset < log.ends[key]:
                     yield _parse_found(key, one, log, seen)

@@ -21,6 +21,8 @@ from odradek_pipeline.settings.groups import (
 
 @dataclass(frozen=True, kw_only=True)
 class LoadSettings:
+    """Load a topic's records into a table, from where the table ends."""
+
     report: ReportSettings
     spark: SparkSettings
     decoding: DecodingSettings
@@ -38,6 +40,8 @@ class LoadSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplaySettings:
+    """Read ranges again and replace exactly their rows."""
+
     report: ReportSettings
     spark: SparkSettings
     decoding: DecodingSettings
@@ -67,7 +71,7 @@ class ReplaySettings:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamSettings:
-    """What to load as for a load, and when, how much at a time, and under which name."""
+    """Load a topic's records into a table batch by batch, until it is stopped."""
 
     report: ReportSettings
     spark: SparkSettings
@@ -134,6 +138,8 @@ class StreamSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class SnapshotSettings:
+    """Keep the last value of each key of a topic in a table."""
+
     report: ReportSettings
     spark: SparkSettings
     metrics: MetricsSettings
@@ -168,6 +174,8 @@ class SnapshotSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class RunsSettings:
+    """Show the runs of a table, newest first."""
+
     report: ReportSettings
     spark: SparkSettings
     table: OutputSettings
@@ -176,6 +184,8 @@ class RunsSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class PageSettings:
+    """Show the runs of a table as one HTML file."""
+
     report: ReportSettings
     spark: SparkSettings
     brokers: BrokerConnectionSettings
@@ -189,6 +199,8 @@ class PageSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class VacuumSettings:
+    """Remove files that are no part of a Parquet table."""
+
     report: ReportSettings
     spark: SparkSettings
     table: OutputSettings

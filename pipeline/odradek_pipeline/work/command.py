@@ -47,15 +47,18 @@ class Console(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One subcommand. The function `run` of `module` does it, with an object of `settings`.
+    """One subcommand: the function `run` of `module`, given an object of `settings`. Their docstring is its help.
 
     The module is imported for a run: most import PySpark, which `--help` has no need of.
     """
 
     name: str
-    help: str
     settings: type[Any]
     module: str
+
+    @property
+    def help(self) -> str:
+        return str(self.settings.__doc__)
 
     def run(self, settings: Any, console: Console) -> Summary:
         """Raises PipelineError."""

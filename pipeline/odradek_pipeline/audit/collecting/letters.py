@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from odradek.client.admin.admin import Admin
-from odradek.client.admin.logs import EARLIEST, LATEST
 from odradek.client.audit.counts import Counts, digest, window_start
 from odradek.client.client import Client
-from odradek.client.consumer.consumer import PartitionConsumer
-from odradek_pipeline.audit.collecting.reports import SILENCE_MS, list_unread
+from odradek.client.consumer.blocks import RecordBlock
+from odradek_pipeline.audit.collecting.blocks import list_edges, read_blocks
 from odradek_pipeline.audit.facts import WindowOfPartition
 from odradek_pipeline.audit.spans import Span, join_spans, subtract_spans
 from odradek_pipeline.dead_letters import headers as names
-from odradek_pipeline.errors import AnswerTimeoutError
 
 
 class OriginPartition(NamedTuple):
@@ -50,31 +47,24 @@ async def add_letters(client: Client, topic: str, into: Letters) -> int:
 
     Some hundred bytes of memory for each. A letter that was written twice counts once.
     """
-    keys = (await client.topics((topic,))).partitions(topic)
-    logs = Admin(client).logs
-    ends = await logs.offsets_at(keys, LATEST, read_committed=True)
-    starts = await logs.offsets_at(keys, EARLIEST)
     count = 0
-    async with PartitionConsumer(client, is_read_committed=True) as consumer:
-        consumer.assign({key: starts[key] for key in keys if starts[key] < ends[key]})
-        while waiting := list_unread(consumer, ends):
-            blocks = await consumer.poll_blocks(timeout_ms=SILENCE_MS)
-            if not blocks and list_unread(consumer, ends) == waiting:
-                raise AnswerTimeoutError(f"{waiting[0]} sent nothing for {SILENCE_MS // 1000} s")
-            for block in blocks:
-                for _, _, key, value, headers in block.records():
-                    said = {name: (content or b"").decode("utf-8", "replace") for name, content in headers}
-                    if not {names.TOPIC_ID, names.PARTITION, names.OFFSET, names.TIMESTAMP} <= said.keys():
-                        continue  # no letter of ours
-                    count += 1
-                    timestamp_ms = int(said[names.TIMESTAMP])
-                    own = [(name, content) for name, content in headers if name not in names.NAMES]
-                    origin = OriginPartition(said[names.TOPIC_ID], int(said[names.PARTITION]))
-                    into.setdefault(origin, {})[int(said[names.OFFSET])] = AuditedLetter(
-                        timestamp_ms,
-                        len(key or b"") + len(value or b""),
-                        digest(timestamp_ms, key, value, own),
-                    )
+
+    def take(block: RecordBlock) -> None:
+        nonlocal count
+        for _, _, key, value, headers in block.records():
+            said = {name: (content or b"").decode("utf-8", "replace") for name, content in headers}
+            if not {names.TOPIC_ID, names.PARTITION, names.OFFSET, names.TIMESTAMP} <= said.keys():
+                continue  # no letter of ours
+            count += 1
+            timestamp_ms = int(said[names.TIMESTAMP])
+            own = [(name, content) for name, content in headers if name not in names.NAMES]
+            origin = OriginPartition(said[names.TOPIC_ID], int(said[names.PARTITION]))
+            size_bytes = len(key or b"") + len(value or b"")
+            letter = AuditedLetter(timestamp_ms, size_bytes, digest(timestamp_ms, key, value, own))
+            into.setdefault(origin, {})[int(said[names.OFFSET])] = letter
+
+    starts, ends = await list_edges(client, (await client.topics((topic,))).partitions(topic))
+    await read_blocks(client, starts, ends, take)
     return count
 
 

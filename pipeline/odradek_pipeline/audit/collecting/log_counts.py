@@ -8,17 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from odradek.client.admin.admin import Admin
-from odradek.client.admin.logs import EARLIEST, LATEST
 from odradek.client.admin.results import ResourceType
 from odradek.client.audit.counts import Counts, digest, window_start
 from odradek.client.client import Client
 from odradek.client.consumer.blocks import RecordBlock
-from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.wire.records.batch import TimestampType
-from odradek_pipeline.audit.collecting.reports import SILENCE_MS, list_unread
+from odradek_pipeline.audit.collecting.blocks import list_edges, read_blocks
 from odradek_pipeline.audit.facts import WindowOfPartition
 from odradek_pipeline.audit.state import TierState
-from odradek_pipeline.errors import AnswerTimeoutError, JobRefusedError
+from odradek_pipeline.errors import JobRefusedError
 
 
 async def require_countable(client: Client, topic: str) -> None:
@@ -44,9 +42,7 @@ async def count_log(client: Client, tier: TierState, window_ms: int, notice: Cal
     Raises JobRefusedError for a record that a broker stamped.
     """
     keys = (await client.topics((tier.topic,))).partitions(tier.topic)
-    logs = Admin(client).logs
-    ends = await logs.offsets_at(keys, LATEST, read_committed=True)
-    starts = await logs.offsets_at(keys, EARLIEST)
+    starts, ends = await list_edges(client, keys)
     offsets = {}
     for key in keys:
         position = tier.positions.get(key.partition, starts[key])
@@ -54,14 +50,12 @@ async def count_log(client: Client, tier: TierState, window_ms: int, notice: Cal
             notice(f"{key}: offsets {position} to {starts[key]} were removed before they were counted")
         offsets[key] = max(position, starts[key])
     count = 0
-    async with PartitionConsumer(client, is_read_committed=True) as consumer:
-        consumer.assign({key: offset for key, offset in offsets.items() if offset < ends[key]})
-        while waiting := list_unread(consumer, ends):
-            blocks = await consumer.poll_blocks(timeout_ms=SILENCE_MS)
-            if not blocks and list_unread(consumer, ends) == waiting:
-                raise AnswerTimeoutError(f"{waiting[0]} sent nothing for {SILENCE_MS // 1000} s")
-            for block in blocks:
-                count += _count(tier, block.between(0, ends[block.topic_partition]), window_ms)
+
+    def take(block: RecordBlock) -> None:
+        nonlocal count
+        count += _count(tier, block.between(0, ends[block.topic_partition]), window_ms)
+
+    await read_blocks(client, offsets, ends, take)
     for key in keys:
         tier.positions[key.partition] = max(ends[key], offsets[key])
     return count

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from odradek.client.client import Client
+from odradek.client.consumer.blocks import RecordBlock
 from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.foundation.ids import TopicPartition
 from odradek.wire.records.batch import BatchView
 from odradek.wire.records.record import records
-from odradek_pipeline.audit.collecting.reports import SILENCE_MS
+from odradek_pipeline.audit.collecting.blocks import SILENCE_MS, read_blocks
 from odradek_pipeline.audit.spans import Span, Spans, append, join_spans, subtract_spans
 from odradek_pipeline.audit.tiles import LogPicture
 from odradek_pipeline.errors import AnswerTimeoutError
@@ -28,20 +29,18 @@ async def read_spans(
 ) -> dict[TopicPartition, list[Span]]:
     """The offsets of records in a span of each partition, or those of committed ones alone."""
     found: dict[TopicPartition, list[Span]] = {key: [] for key in wanted}
-    waiting = {key: end for key, (start, end) in wanted.items() if start < end}
-    async with PartitionConsumer(client, is_read_committed=is_read_committed) as consumer:
-        consumer.assign({key: wanted[key][0] for key in waiting})
-        while unread := [key for key, end in waiting.items() if consumer.position(key) < end]:
-            blocks = await consumer.poll_blocks(timeout_ms=SILENCE_MS)
-            if not blocks and unread == [key for key in unread if consumer.position(key) < waiting[key]]:
-                raise AnswerTimeoutError(f"{unread[0]} sent nothing for {SILENCE_MS // 1000} s")
-            for block in blocks:
-                spans = found[block.topic_partition]
-                if block.record_count == block.end_offset - block.first_offset:
-                    append(spans, (block.first_offset, block.end_offset))
-                else:
-                    for one in block.records():
-                        append(spans, (one.offset, one.offset + 1))
+
+    def take(block: RecordBlock) -> None:
+        spans = found[block.topic_partition]
+        if block.record_count == block.end_offset - block.first_offset:
+            append(spans, (block.first_offset, block.end_offset))
+        else:
+            for one in block.records():
+                append(spans, (one.offset, one.offset + 1))
+
+    starts = {key: start for key, (start, _) in wanted.items()}
+    ends = {key: end for key, (_, end) in wanted.items()}
+    await read_blocks(client, starts, ends, take, is_read_committed=is_read_committed)
     return {
         key: subtract_spans(spans, [(wanted[key][1], max([wanted[key][1], *(end for _, end in spans)]))])
         for key, spans in found.items()

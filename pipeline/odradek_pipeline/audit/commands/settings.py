@@ -52,6 +52,8 @@ class LetterTopicSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class CollectSettings:
+    """Compare what was produced with each later tier, by window."""
+
     report: ReportSettings
     spark: SparkSettings
     folder: AuditSettings
@@ -100,6 +102,8 @@ class CollectSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictsSettings:
+    """Show the verdicts of the last collection."""
+
     report: ReportSettings
     spark: SparkSettings
     folder: AuditSettings
@@ -112,6 +116,8 @@ class VerdictsSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class WaitSettings:
+    """Wait until a topic is complete up to a time."""
+
     report: ReportSettings
     spark: SparkSettings
     folder: AuditSettings
@@ -135,6 +141,8 @@ class WaitSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class WaiveSettings:
+    """Accept windows as they are, or a session as ended."""
+
     report: ReportSettings
     spark: SparkSettings
     folder: AuditSettings
@@ -150,6 +158,8 @@ class WaiveSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class TilesSettings:
+    """Compare a table with the log by offsets, and name what nothing explains."""
+
     report: ReportSettings
     spark: SparkSettings
     letters: LetterTopicSettings

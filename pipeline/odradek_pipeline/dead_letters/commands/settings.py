@@ -30,6 +30,8 @@ class LetterSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ListSettings:
+    """Show dead letters: where they are from, and why they are here."""
+
     report: ReportSettings
     brokers: BrokerConnectionSettings
     letters: LetterSettings
@@ -38,6 +40,8 @@ class ListSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ReturnSettings:
+    """Send dead letters back to their topics, each once."""
+
     report: ReportSettings
     brokers: BrokerConnectionSettings
     letters: LetterSettings
@@ -68,6 +72,8 @@ class RetriedRecordSettings(BadRecordSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class RetrySettings:
+    """Decode dead letters again, into the table that they belong to."""
+
     report: ReportSettings
     spark: SparkSettings
     decoding: DecodingSettings
