@@ -96,6 +96,7 @@ def test_each_setting_says_what_it_means() -> None:
     assert set(MEANINGS) == set(PipelineExitCode)
 
 
+@pytest.mark.thorough
 def test_each_command_runs_with_the_settings_that_are_declared_for_it() -> None:
     for command in COMMANDS.values():
         run_command = import_module(f"odradek_pipeline.{command.module}").run
@@ -121,6 +122,8 @@ def test_wrong_use_ends_with_2(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert "--topic" in capsys.readouterr().err
     assert run(["load", "--topic", "t", "--output", "o", "--start", "soon"]) == PipelineExitCode.USAGE
     assert "'soon' is no position" in capsys.readouterr().err
+    assert run(["load", "--topic", "t", "--output", "o", "--kafka", "x"]) == PipelineExitCode.USAGE
+    assert "--kafka x: write it as NAME=VALUE" in capsys.readouterr().err  # before a session is started
     settings = file_of(tmp_path, "load:\n  topic: t\n  output: o\n  stop: soon\n")
     assert run(["load", "--config", str(settings)]) == PipelineExitCode.USAGE
     assert run(["load", "--help"]) == PipelineExitCode.OK

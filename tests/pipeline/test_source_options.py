@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from odradek.client.admin.logs import EARLIEST, LATEST
 from odradek.foundation.ids import TopicPartition
 from odradek_pipeline.errors import OptionError
-from odradek_pipeline.settings.options import READING, Options, option_table
-from odradek_pipeline.sink.settings import WRITING
+from odradek_pipeline.settings.options import READING, WRITING, Options, option_table
 from odradek_pipeline.source.positions import parse_end, parse_start
 from odradek_pipeline.source.ranges import OffsetInputPartition, share_by_lag, split
 from odradek_pipeline.source.topics import TopicSubscription

@@ -122,6 +122,30 @@ READING: Final = SettingTable(
     },
 )
 
+WRITING: Final = SettingTable(
+    CONNECTION,
+    {
+        "topic": text("", "the topic of all rows; without it the column `topic` names each row's"),
+        "sinkId": text(
+            "",
+            "the name of this sink in transactional ids and markers. A stream has its checkpoint's location in its "
+            "place. A batch without it is written again when its job is run again",
+        ),
+        "markerTopic": text(
+            "odradek-sink-markers", "the compacted topic with the markers; made when it is missing"
+        ),
+        "transaction.timeout.ms": integer(
+            900000,
+            "the longest time from a batch's first row to its end; the broker's `transaction.max.timeout.ms` bounds it",
+            1000,
+        ),
+        "compression.type": word(
+            "none", "`none`, `gzip`, `snappy`, `lz4` or `zstd`", "none", "gzip", "snappy", "lz4", "zstd"
+        ),
+        "batch.size": integer(131072, "bytes of one batch of the log", 1024),
+    },
+)
+
 
 class Options:
     """The options of one source or sink by name: `options["minPartitions"]` is None without a value or default.

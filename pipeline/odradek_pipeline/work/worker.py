@@ -81,9 +81,9 @@ class RunWorker:
 @contextmanager
 def open_worker(settings: RunUse, console: Console, decoded: Sequence[str] = ()) -> Iterator[RunWorker]:
     """A worker with a session that ends with it. `decoded` are the formats of keys and values."""
-    table = settings.table
+    table, client_settings = settings.table, settings.brokers.client_settings()
     with open_spark_session(table.format, settings.spark, console, settings.reading.reader, decoded) as spark:
-        connection = connection_of(spark, settings.brokers.client_settings())
+        connection = connection_of(spark, client_settings)
         metrics = RunMetrics()
         output = observe_output(open_output(spark, table.format, table.output), metrics)
         with serve_metrics(metrics, settings.metrics, console):
