@@ -44,10 +44,14 @@ class Server:
                 status = self.answers[namespace]
                 if status is not None and (namespace, api) not in self.silent:
                     note(api, status)
-            await asyncio.sleep(MINUTE)
+            await one_minute()
 
     async def report(self, type: EventType, reason: str, message: str) -> None:
         self.events.append((type, reason, message))
+
+
+async def one_minute() -> None:
+    await asyncio.sleep(MINUTE)
 
 
 @asynccontextmanager
@@ -72,7 +76,7 @@ async def test_watches_that_are_answered_are_ready_for_ever() -> None:
     async with watching(server) as watches:
         assert "not up yet" in (watches.find_problem() or "")
         for _ in range(60):
-            await asyncio.sleep(MINUTE)
+            await one_minute()
             assert watches.find_problem() is None and not left_out(watches)
     assert server.begun == ["a", "b"] and not server.events
 
