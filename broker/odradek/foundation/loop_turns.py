@@ -27,10 +27,6 @@ class _Line:
             self._loop.call_soon(self._wake_next)
         return future
 
-    @property
-    def is_awaited(self) -> bool:
-        return self._is_due
-
     def _wake_next(self) -> None:
         waiting = self._waiting
         while waiting:
@@ -53,9 +49,3 @@ async def next_turn() -> None:
     if line is None:
         line = _lines[loop] = _Line(loop)
     await line.join()
-
-
-def is_next_turn_awaited() -> bool:
-    """Whether long work of the running loop waits for its turn."""
-    line = _lines.get(asyncio.get_running_loop())
-    return line is not None and line.is_awaited

@@ -62,7 +62,6 @@ from odradek.foundation.limits import (
     FLUSH_THREADS_MAX,
     LISTEN_BACKLOG_DEFAULT,
 )
-from odradek.foundation.loop_turns import is_next_turn_awaited
 from odradek.foundation.settings.broker_settings import Settings
 from odradek.foundation.turn_limits import LONG_WORK_THREADS_MAX
 from odradek.metadata.image.changes import config_changes, topic_changes
@@ -168,8 +167,8 @@ class BrokerProcess(Generic[ControlT]):
 
     @property
     def is_at_long_work(self) -> bool:
-        """Whether the thread works for a large request, or one waits for its turn of the loop."""
-        return self.long_work.waiting > 0 or is_next_turn_awaited()
+        """Whether a large request is held, or the thread works for one."""
+        return self.counters.large > 0 or self.long_work.waiting > 0
 
     def not_ready(self) -> str | None:
         """Why clients should not connect now; None when they may."""

@@ -44,10 +44,12 @@ class ApiCounters:
 class RequestCounters:
     """The counts of every API, and of requests that could not be read."""
 
-    __slots__ = ("by_api", "denied", "malformed")
+    __slots__ = ("by_api", "denied", "large", "malformed")
 
     def __init__(self) -> None:
         self.by_api: tuple[ApiCounters, ...] = tuple(ApiCounters() for _ in range(API_KEY_MAX + 1))
+        self.large = 0
+        """Large requests whose elements are held at this moment."""
         self.malformed = 0
         self.denied = 0
         """Operations that the authorizer denied."""

@@ -192,6 +192,7 @@ class Dispatcher:
 
         in_thread = self._thread_for(frame)
         large = LargeRequest(context.header)
+        self._all_counters.large += 1
         try:
             # All that came in one turn begin here in the next one.
             await next_turn()
@@ -208,7 +209,11 @@ class Dispatcher:
                 return await in_thread(partial(large.refuse, self._refusal(error, context)))
         finally:
             # The answer need not wait for this, but the connection's next request must: it may be as large.
-            in_thread(large.free).add_done_callback(lambda _: context.connection.release())
+            in_thread(large.free).add_done_callback(lambda _: self._end_large(context))
+
+    def _end_large(self, context: AnyContext) -> None:
+        self._all_counters.large -= 1
+        context.connection.release()
 
     async def _answer_parts(
         self, large: LargeRequest, context: AnyContext, *, is_first_later: bool

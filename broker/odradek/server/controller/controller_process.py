@@ -21,7 +21,6 @@ from odradek.broker.replication.blocking import BlockingWork
 from odradek.broker.requests.counters import RequestCounters
 from odradek.foundation.clock import Clock, SystemClock
 from odradek.foundation.endpoints import Endpoint, complete
-from odradek.foundation.loop_turns import is_next_turn_awaited
 from odradek.foundation.settings.broker_settings import Settings
 from odradek.foundation.tasks import TaskOwner
 from odradek.foundation.turn_limits import LONG_WORK_THREADS_MAX
@@ -99,8 +98,8 @@ class ControllerProcess:
 
     @property
     def is_at_long_work(self) -> bool:
-        """Whether the thread works for a large request, or one waits for its turn of the loop."""
-        return self._long_work.waiting > 0 or is_next_turn_awaited()
+        """Whether a large request is held, or the thread works for one."""
+        return self.counters.large > 0 or self._long_work.waiting > 0
 
     def not_ready(self) -> str | None:
         """Why it can neither decide nor be on standby; None when it can do either."""
