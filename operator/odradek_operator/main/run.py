@@ -33,11 +33,12 @@ from odradek_operator.main.watches import WatchesEnded
 from odradek_operator.reconcilers.addresses import bootstrap_of
 from odradek_operator.reconcilers.cluster.reconciler import ClusterReconciler
 from odradek_operator.reconcilers.cluster.rolling.evictions import find_outdated_budgets
-from odradek_operator.reconcilers.consumer_group.reconciler import ConsumerGroupReconciler
+from odradek_operator.reconcilers.consumer_group.run import group_kind
 from odradek_operator.reconcilers.mirror.reconciler import MirrorReconciler
 from odradek_operator.reconcilers.reconciler import Environment, Reconciler
-from odradek_operator.reconcilers.topic.reconciler import TopicReconciler
-from odradek_operator.reconcilers.user.reconciler import UserReconciler
+from odradek_operator.reconcilers.rounds import make_reconciler
+from odradek_operator.reconcilers.topic.run import TOPIC_KIND
+from odradek_operator.reconcilers.user.run import USER_KIND
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -59,11 +60,11 @@ def reconcilers_of(
 
     return {
         CLUSTERS.kind: ClusterReconciler(environment, admin=admin, settings=settings),
-        TOPICS.kind: TopicReconciler(environment, brokers=brokers, bootstrap=bootstrap),
-        CONSUMER_GROUPS.kind: ConsumerGroupReconciler(
-            environment, brokers=brokers, record_times=record_times, bootstrap=bootstrap
+        TOPICS.kind: make_reconciler(environment, TOPIC_KIND, brokers=brokers, bootstrap=bootstrap),
+        CONSUMER_GROUPS.kind: make_reconciler(
+            environment, group_kind(record_times), brokers=brokers, bootstrap=bootstrap
         ),
-        USERS.kind: UserReconciler(environment, brokers=brokers, bootstrap=bootstrap),
+        USERS.kind: make_reconciler(environment, USER_KIND, brokers=brokers, bootstrap=bootstrap),
         MIRRORS.kind: MirrorReconciler(environment, workers=workers, settings=settings),
     }
 

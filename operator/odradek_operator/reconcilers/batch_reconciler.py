@@ -11,8 +11,7 @@ delays only its own resources.
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -50,18 +49,19 @@ class _Reconciled:
     again_at: float | None
 
 
-class BatchReconciler(ABC):
-    """The reconciler of one kind; a subclass reconciles the resources that are due."""
+RunBatch = Callable[[str, Sequence[Json], Sequence[Json]], Awaitable[Outcomes]]
+"""Reconciles resources of a namespace: all of the kind there, and those of them that are due."""
 
-    def __init__(self, environment: Environment, api: Api) -> None:
+
+class BatchReconciler:
+    """The reconciler of one kind."""
+
+    def __init__(self, environment: Environment, api: Api, run_batch: RunBatch) -> None:
         self._environment = environment
         self._api = api
+        self._run_due = run_batch
         self._reconciled: dict[Key, _Reconciled] = {}
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}
-
-    @abstractmethod
-    async def reconcile_batch(self, namespace: str, bodies: Sequence[Json], due: Sequence[Json]) -> Outcomes:
-        """Reconcile those that are `due`; `bodies` are all resources of the kind in the namespace."""
 
     async def reconcile(self, key: Key) -> float | None:
         """Reconcile one resource, and others that are due. Raises KubernetesError and the failure of this resource."""
@@ -116,7 +116,7 @@ class BatchReconciler(ABC):
         stale = self._environment.stale.intersection(map(key_of, due))
         self._environment.stale.difference_update(stale)
         try:
-            outcomes = await self.reconcile_batch(key.namespace, bodies, due)
+            outcomes = await self._run_due(key.namespace, bodies, due)
         except BaseException:
             self._environment.stale.update(stale)
             raise

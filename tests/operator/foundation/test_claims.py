@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from odradek_operator.gateways.kubernetes import Json
-from odradek_operator.reconcilers.batch_run import Claims
+from odradek_operator.reconcilers.rounds import Claims
 
 
 def topic(name: str, uid: str, second: int) -> Json:

@@ -31,8 +31,9 @@ from odradek_operator.gateways.kubernetes import (
     metadata,
 )
 from odradek_operator.reconcilers.consumer_group import run as run_module
-from odradek_operator.reconcilers.consumer_group.reconciler import ConsumerGroupReconciler
+from odradek_operator.reconcilers.consumer_group.run import group_kind
 from odradek_operator.reconcilers.reconciler import Environment
+from odradek_operator.reconcilers.rounds import Rounds, make_reconciler
 from tests.operator.support.world import OperatorWorld
 from tests.support.loop import run
 
@@ -113,10 +114,10 @@ class Shop(OperatorWorld):
         self.create(CLUSTERS, "main", {})
 
     def begin(self, environment: Environment) -> None:
-        self.reconciler = ConsumerGroupReconciler(
+        self.reconciler = make_reconciler(
             environment,
+            group_kind(cast(Any, None)),
             brokers=cast(Any, self.brokers),
-            record_times=cast(Any, None),
             bootstrap=lambda body: str(metadata(body)["name"]),
         )
 
@@ -210,7 +211,7 @@ def test_an_unchanged_resource_is_reconciled_again_after_other_changes(
     shop.environment.mark_stale(shop.key(CONSUMER_GROUPS, "billing"))
     # A pass that fails as a whole has looked at nothing.
     with monkeypatch.context() as broken, pytest.raises(KubernetesError):
-        broken.setattr(ConsumerGroupReconciler, "reconcile_batch", _fail)
+        broken.setattr(Rounds, "reconcile", _fail)
         shop.reconcile("billing")
     shop.reconcile("billing")
     assert shop.status("billing")["lag"]["messages"] == 40

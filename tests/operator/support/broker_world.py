@@ -16,10 +16,11 @@ from odradek.client.client import Client
 from odradek_operator.gateways.brokers import BrokerClients
 from odradek_operator.gateways.kubernetes import CLUSTERS, CONSUMER_GROUPS, TOPICS, USERS, Api
 from odradek_operator.gateways.record_times import RecordTimes
-from odradek_operator.reconcilers.consumer_group.reconciler import ConsumerGroupReconciler
+from odradek_operator.reconcilers.consumer_group.run import group_kind
 from odradek_operator.reconcilers.reconciler import Environment
-from odradek_operator.reconcilers.topic.reconciler import TopicReconciler
-from odradek_operator.reconcilers.user.reconciler import UserReconciler
+from odradek_operator.reconcilers.rounds import make_reconciler
+from odradek_operator.reconcilers.topic.run import TOPIC_KIND
+from odradek_operator.reconcilers.user.run import USER_KIND
 from tests.operator.support.world import OperatorWorld
 from tests.support.broker_process import Broker, free_port
 from tests.support.told_with import told_with
@@ -69,9 +70,9 @@ class BrokerWorld(OperatorWorld):
 
     def begin(self, environment: Environment) -> None:
         to: dict[str, Any] = {"brokers": self.clients, "bootstrap": lambda _: self.bootstrap}
-        self.topics = TopicReconciler(environment, **to)
-        self.groups = ConsumerGroupReconciler(environment, record_times=self.record_times, **to)
-        self.users = UserReconciler(environment, **to)
+        self.topics = make_reconciler(environment, TOPIC_KIND, **to)
+        self.groups = make_reconciler(environment, group_kind(self.record_times), **to)
+        self.users = make_reconciler(environment, USER_KIND, **to)
 
     async def close(self) -> None:
         await self.clients.close()

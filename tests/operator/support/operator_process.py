@@ -23,9 +23,10 @@ from odradek_operator.gateways.record_times import RecordTimes
 from odradek_operator.main.access import configure, log_in
 from odradek_operator.main.cli import set_up_logging
 from odradek_operator.main.process import Operator
-from odradek_operator.reconcilers.consumer_group.reconciler import ConsumerGroupReconciler
+from odradek_operator.reconcilers.consumer_group.run import group_kind
 from odradek_operator.reconcilers.reconciler import Environment, Reconciler
-from odradek_operator.reconcilers.topic.reconciler import TopicReconciler
+from odradek_operator.reconcilers.rounds import make_reconciler
+from odradek_operator.reconcilers.topic.run import TOPIC_KIND
 
 
 async def run(options: Mapping[str, Any]) -> None:
@@ -34,13 +35,13 @@ async def run(options: Mapping[str, Any]) -> None:
 
     def reconcilers(environment: Environment) -> Mapping[str, Reconciler]:
         return {
-            TOPICS.kind: TopicReconciler(
-                environment, brokers=brokers, bootstrap=lambda _: options["bootstrap"]
+            TOPICS.kind: make_reconciler(
+                environment, TOPIC_KIND, brokers=brokers, bootstrap=lambda _: options["bootstrap"]
             ),
-            CONSUMER_GROUPS.kind: ConsumerGroupReconciler(
+            CONSUMER_GROUPS.kind: make_reconciler(
                 environment,
+                group_kind(record_times),
                 brokers=brokers,
-                record_times=record_times,
                 bootstrap=lambda _: options["bootstrap"],
             ),
         }

@@ -8,7 +8,8 @@ import pytest
 
 from odradek_operator.gateways.kubernetes import TOPICS, Json, KubernetesError
 from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER, Environment
-from odradek_operator.reconcilers.topic.reconciler import TopicReconciler
+from odradek_operator.reconcilers.rounds import make_reconciler
+from odradek_operator.reconcilers.topic.run import TOPIC_KIND
 from tests.operator.support.world import OperatorWorld
 from tests.support.loop import run
 
@@ -23,8 +24,8 @@ class Namespace(OperatorWorld):
         self.restart_operator()
 
     def begin(self, environment: Environment) -> None:
-        self.reconciler = TopicReconciler(
-            environment, brokers=cast(Any, None), bootstrap=lambda _: "not asked"
+        self.reconciler = make_reconciler(
+            environment, TOPIC_KIND, brokers=cast(Any, None), bootstrap=lambda _: "not asked"
         )
 
     def topic(self, name: str, /, **spec: Any) -> Json:

@@ -1,4 +1,4 @@
-"""One run over ConsumerGroups of a namespace. All are observed together, and each then takes its rounds by itself.
+"""The rounds of ConsumerGroups. All are observed together, and each then takes its rounds by itself.
 
 Most groups need no step. One that does is observed again after each.
 
@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from datetime import datetime
+from functools import partial
 
 from odradek.client.client import Client
 from odradek.foundation.errors import NonEmptyGroup, OdradekError
 from odradek_operator.desired.names import MANAGED_BY, MANAGED_BY_LABEL
-from odradek_operator.gateways.brokers import BrokerClients
 from odradek_operator.gateways.group_values import GroupStep
 from odradek_operator.gateways.groups import BrokerGroups
 from odradek_operator.gateways.kubernetes import (
@@ -27,8 +27,6 @@ from odradek_operator.gateways.kubernetes import (
     metadata,
 )
 from odradek_operator.gateways.record_times import RecordTimes
-from odradek_operator.reconcilers.addresses import Bootstrap
-from odradek_operator.reconcilers.batch_run import BatchRun, Work
 from odradek_operator.reconcilers.broker_failures import failure_of, is_unreachable
 from odradek_operator.reconcilers.consumer_group.decide import decide
 from odradek_operator.reconcilers.consumer_group.facts import (
@@ -41,7 +39,8 @@ from odradek_operator.reconcilers.consumer_group.facts import (
     WorkloadSeen,
 )
 from odradek_operator.reconcilers.decisions import Reachability
-from odradek_operator.reconcilers.reconciler import Environment, conditions_of
+from odradek_operator.reconcilers.reconciler import conditions_of
+from odradek_operator.reconcilers.rounds import ReconciledKind, Rounds, Work
 from odradek_operator.resources.consumer_group import ConsumerGroupSpec, ConsumerGroupStatus
 from odradek_operator.resources.workloads import ScalableWorkload, scalable_workloads
 
@@ -54,132 +53,133 @@ class GroupWork(Work[DesiredGroup, ActualGroupState, GroupDecision]):
     scalable: tuple[ScalableWorkload, ...] = ()
 
 
-class GroupRun(BatchRun[GroupWork]):
-    """A run over ConsumerGroups; used once."""
+def group_kind(record_times: RecordTimes) -> ReconciledKind[GroupWork]:
+    """ConsumerGroups. `record_times` asks brokers for the times of records, from which the lag in seconds follows."""
+    return ReconciledKind(
+        api=CONSUMER_GROUPS,
+        status=ConsumerGroupStatus,
+        claim_field="groupId",
+        rounds_max=16,
+        read=read_group,
+        get_name=lambda work: work.desired.group_id,
+        decide=decide,
+        run_rounds=partial(run_groups, record_times),
+        take_step=take_group_step,
+    )
 
-    api = CONSUMER_GROUPS
-    status = ConsumerGroupStatus
-    claim_field = "groupId"
-    rounds_max: ClassVar[int] = 16
 
-    def __init__(
-        self,
-        environment: Environment,
-        namespace: str,
-        bodies: Sequence[Json],
-        *,
-        brokers: BrokerClients,
-        record_times: RecordTimes,
-        bootstrap: Bootstrap,
-    ) -> None:
-        super().__init__(environment, namespace, bodies, brokers=brokers, bootstrap=bootstrap)
-        self._record_times = record_times
-        self._brokers, self._bootstrap = brokers, bootstrap
+def read_group(body: Json, now: datetime) -> GroupWork:
+    desired = DesiredGroup.read(body, spec=ConsumerGroupSpec, status=ConsumerGroupStatus, now=now)
+    return GroupWork(body, desired, ActualGroupState(now=now), GroupDecision())
 
-    def read(self, body: Json) -> GroupWork:
-        now = self.environment.now()
-        desired = DesiredGroup.read(body, spec=ConsumerGroupSpec, status=ConsumerGroupStatus, now=now)
-        return GroupWork(body, desired, ActualGroupState(now=now), GroupDecision())
 
-    def name_on_brokers(self, work: GroupWork) -> str:
-        return work.desired.group_id
+async def run_groups(
+    record_times: RecordTimes,
+    rounds: Rounds[GroupWork],
+    works: Sequence[GroupWork],
+    client: Client,
+    cluster: Json,
+) -> None:
+    https = rounds.clusters.brokers.https_context(rounds.clusters.bootstrap(cluster))
+    groups, scalable = BrokerGroups(client, record_times, https), scalable_workloads(cluster)
+    for work in works:
+        work.groups, work.scalable = groups, scalable
+    await _observe(rounds, works, groups)
+    await rounds.run_each(works, partial(_run_one, rounds))
 
-    def decide(self, work: GroupWork) -> None:
-        work.decision = decide(work.desired, work.actual)
 
-    async def run_rounds(self, works: Sequence[GroupWork], client: Client, cluster: Json) -> None:
-        https = self._brokers.https_context(self._bootstrap(cluster))
-        groups, scalable = BrokerGroups(client, self._record_times, https), scalable_workloads(cluster)
-        for work in works:
-            work.groups, work.scalable = groups, scalable
-        await self._observe(works, groups)
-        await self.run_each(works, self._run_one)
+async def _run_one(rounds: Rounds[GroupWork], work: GroupWork) -> None:
+    work.actual = replace(work.actual, now=rounds.environment.now())
+    await _observe_workload(rounds, work)
+    await rounds.take_rounds(work)
 
-    async def _run_one(self, work: GroupWork) -> None:
-        work.actual = replace(work.actual, now=self.environment.now())
-        await self._observe_workload(work)
-        await self.take_rounds(work)
 
-    # --- observing ----------------------------------------------------------------------------------------------------
+# --- observing --------------------------------------------------------------------------------------------------------
 
-    async def _observe(self, works: Sequence[GroupWork], groups: BrokerGroups) -> None:
-        seen, failures = await groups.describe(
-            {work.desired.group_id: _topics(work.desired) for work in works}
-        )
-        for work in works:
-            refused = failures.get(work.desired.group_id)
-            if refused is not None and is_unreachable(refused):
-                # Its coordinator moves or starts; the next run asks again.
-                work.actual = replace(
-                    work.actual,
-                    reachability=Reachability.UNREACHABLE,
-                    problem=f"the group's coordinator does not answer: {refused}; it is tried again",
-                )
-                continue
+
+async def _observe(rounds: Rounds[GroupWork], works: Sequence[GroupWork], groups: BrokerGroups) -> None:
+    seen, failures = await groups.describe({work.desired.group_id: _topics(work.desired) for work in works})
+    for work in works:
+        refused = failures.get(work.desired.group_id)
+        if refused is not None and is_unreachable(refused):
+            # Its coordinator moves or starts; the next run asks again.
             work.actual = replace(
                 work.actual,
-                now=self.environment.now(),
-                reachability=Reachability.REACHED,
-                seen=seen,
-                group=seen.groups.get(work.desired.group_id),
-                failure=None if refused is None else failure_of(refused),
+                reachability=Reachability.UNREACHABLE,
+                problem=f"the group's coordinator does not answer: {refused}; it is tried again",
             )
+            continue
+        work.actual = replace(
+            work.actual,
+            now=rounds.environment.now(),
+            reachability=Reachability.REACHED,
+            seen=seen,
+            group=seen.groups.get(work.desired.group_id),
+            failure=None if refused is None else failure_of(refused),
+        )
 
-    async def _observe_workload(self, work: GroupWork) -> None:
-        kubernetes = self.environment.kubernetes
-        workload = await observe_workload(kubernetes, self.namespace, work.desired, work.scalable)
-        work.actual = replace(work.actual, workload=workload)
 
-    # --- steps --------------------------------------------------------------------------------------------------------
+async def _observe_workload(rounds: Rounds[GroupWork], work: GroupWork) -> None:
+    kubernetes = rounds.environment.kubernetes
+    workload = await observe_workload(kubernetes, rounds.namespace, work.desired, work.scalable)
+    work.actual = replace(work.actual, workload=workload)
 
-    async def take_step(self, work: GroupWork, step: Note | Resolve | ScaleWorkload | GroupStep) -> bool:
-        match step:
-            case Note(status):
-                noted = await self.environment.write_status(work.body, status, conditions_of(work.body))
-                work.body = noted or work.body
-                work.desired = replace(work.desired, status=status)
-                work.actual = replace(work.actual, resolved=None)
-                return True
-            case ScaleWorkload():
-                return await self._scale(work, step)
-            case _:
-                return await self._change_on_brokers(work, step)
 
-    async def _scale(self, work: GroupWork, step: ScaleWorkload) -> bool:
-        try:
-            await scale_workload(self.environment.kubernetes, self.namespace, step)
-        except (Refused, Forbidden) as refusal:
-            seen = work.actual.workload or WorkloadSeen()
-            work.actual = replace(work.actual, workload=replace(seen, refusal=str(refusal)))
-            return False
-        message = f"{step.kind} {step.name} is set to {step.replicas} replicas"
-        await self.environment.report_event(work.body, "WorkloadScaled", message)
-        await self._observe_workload(work)
-        return True
+# --- steps ------------------------------------------------------------------------------------------------------------
 
-    async def _change_on_brokers(self, work: GroupWork, step: Resolve | GroupStep) -> bool:
-        assert work.groups is not None, f"{step} without a cluster"
-        is_taken = True
-        try:
-            if isinstance(step, Resolve):
-                resolved = await work.groups.resolve(step.timestamps_ms)
-                work.actual = replace(work.actual, resolved=resolved, now=self.environment.now())
-                return True
-            try:
-                await work.groups.carry_out(step)
-            except NonEmptyGroup:
-                is_taken = False  # A member has joined since: the steps that follow are void.
+
+async def take_group_step(
+    rounds: Rounds[GroupWork], work: GroupWork, step: Note | Resolve | ScaleWorkload | GroupStep
+) -> bool:
+    match step:
+        case Note(status):
+            noted = await rounds.environment.write_status(work.body, status, conditions_of(work.body))
+            work.body = noted or work.body
+            work.desired = replace(work.desired, status=status)
             work.actual = replace(work.actual, resolved=None)
-            await self._observe([work], work.groups)
-        except OdradekError as failure:
-            # It stays with this group: others are in the middle of their rounds.
-            if is_unreachable(failure):
-                problem = f"the brokers do not answer: {failure}; it is tried again"
-                work.actual = replace(work.actual, reachability=Reachability.UNREACHABLE, problem=problem)
-            else:
-                work.actual = replace(work.actual, failure=failure_of(failure))
-            return False
-        return is_taken
+            return True
+        case ScaleWorkload():
+            return await _scale(rounds, work, step)
+        case _:
+            return await _change_on_brokers(rounds, work, step)
+
+
+async def _scale(rounds: Rounds[GroupWork], work: GroupWork, step: ScaleWorkload) -> bool:
+    try:
+        await scale_workload(rounds.environment.kubernetes, rounds.namespace, step)
+    except (Refused, Forbidden) as refusal:
+        seen = work.actual.workload or WorkloadSeen()
+        work.actual = replace(work.actual, workload=replace(seen, refusal=str(refusal)))
+        return False
+    message = f"{step.kind} {step.name} is set to {step.replicas} replicas"
+    await rounds.environment.report_event(work.body, "WorkloadScaled", message)
+    await _observe_workload(rounds, work)
+    return True
+
+
+async def _change_on_brokers(rounds: Rounds[GroupWork], work: GroupWork, step: Resolve | GroupStep) -> bool:
+    assert work.groups is not None, f"{step} without a cluster"
+    is_taken = True
+    try:
+        if isinstance(step, Resolve):
+            resolved = await work.groups.resolve(step.timestamps_ms)
+            work.actual = replace(work.actual, resolved=resolved, now=rounds.environment.now())
+            return True
+        try:
+            await work.groups.carry_out(step)
+        except NonEmptyGroup:
+            is_taken = False  # A member has joined since: the steps that follow are void.
+        work.actual = replace(work.actual, resolved=None)
+        await _observe(rounds, [work], work.groups)
+    except OdradekError as failure:
+        # It stays with this group: others are in the middle of their rounds.
+        if is_unreachable(failure):
+            problem = f"the brokers do not answer: {failure}; it is tried again"
+            work.actual = replace(work.actual, reachability=Reachability.UNREACHABLE, problem=problem)
+        else:
+            work.actual = replace(work.actual, failure=failure_of(failure))
+        return False
+    return is_taken
 
 
 def _topics(desired: DesiredGroup) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""One run over Topics of a namespace. The Topics of a Cluster take each round together.
+"""The rounds of Topics. Those of a Cluster take each round together.
 
 A round is a few requests for any number of Topics. As long as something was done, the Topics concerned take another
 round. An ordinary Topic takes two, and the second finds it as wanted.
@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from datetime import datetime
+from functools import partial
+from typing import Final
 
 from odradek.client.client import Client
 from odradek.foundation.errors import OdradekError
 from odradek_operator.gateways.kubernetes import TOPICS, Json
 from odradek_operator.gateways.topic_values import ActualTopic, CreateTopic, OnBrokers
 from odradek_operator.gateways.topics import BrokerTopics, TopicsSeen
-from odradek_operator.reconcilers.batch_run import BatchRun, Work
 from odradek_operator.reconcilers.broker_failures import failure_of
 from odradek_operator.reconcilers.decisions import AddFinalizer, RemoveFinalizer
+from odradek_operator.reconcilers.rounds import ReconciledKind, Rounds, Work
 from odradek_operator.reconcilers.topic.decide import decide
 from odradek_operator.reconcilers.topic.facts import (
     Action,
@@ -43,113 +45,103 @@ class StaleRead(Exception):
     is_expected = True
 
 
-class TopicRun(BatchRun[TopicWork]):
-    """A run over Topics; used once."""
+def read_topic(body: Json, now: datetime) -> TopicWork:
+    desired = DesiredTopic.read(body, spec=TopicResourceSpec, status=TopicStatus, now=now)
+    return TopicWork(body, desired, ActualTopicState(), TopicDecision())
 
-    api = TOPICS
-    status = TopicStatus
-    claim_field = "name"
-    rounds_max: ClassVar[int] = 6
 
-    def read(self, body: Json) -> TopicWork:
-        desired = DesiredTopic.read(
-            body, spec=TopicResourceSpec, status=TopicStatus, now=self.environment.now()
-        )
-        return TopicWork(body, desired, ActualTopicState(), TopicDecision())
-
-    def name_on_brokers(self, work: TopicWork) -> str:
-        return work.desired.topic
-
-    def decide(self, work: TopicWork) -> None:
-        work.decision = decide(work.desired, work.actual)
-
-    async def run_rounds(self, works: Sequence[TopicWork], client: Client, cluster: Json) -> None:
-        topics = BrokerTopics(client)
-        touched = list(works)
-        for _ in range(self.rounds_max):
-            seen = await topics.describe(work.desired.topic for work in touched)
-            for work in touched:
-                _observe(work, seen)
-            await self._decide_all(touched, topics)
-            await self.run_each(touched, self._take_steps_before_brokers)
-            await self._take_steps_on_brokers(
-                [work for work in touched if work.is_open and work.decision.touches_brokers], topics
-            )
-            await self.run_each([work for work in touched if work.is_open], self._take_steps_after_brokers)
-            touched = [work for work in works if work.is_open]
-            if not touched:
-                return
+async def run_topics(
+    rounds: Rounds[TopicWork], works: Sequence[TopicWork], client: Client, cluster: Json
+) -> None:
+    topics = BrokerTopics(client)
+    touched = list(works)
+    for _ in range(rounds.kind.rounds_max):
+        seen = await topics.describe(work.desired.topic for work in touched)
         for work in touched:
-            self.fail_restless(work)
-
-    async def _decide_all(self, works: Sequence[TopicWork], topics: BrokerTopics) -> None:
-        for work in works:
-            self.decide(work)
-        # Only topics whose status is about to be written are measured.
-        shown = {
-            work.desired.uid: (work, work.actual.topic)
-            for work in works
-            if not work.decision.actions
-            and work.decision.status is not None
-            and work.actual.topic is not None
-        }
-        if not shown:
+            _observe(work, seen)
+        await _decide_all(rounds, touched, topics)
+        await rounds.run_each(touched, partial(_take_steps_before_brokers, rounds))
+        await _take_steps_on_brokers(
+            rounds, [work for work in touched if work.is_open and work.decision.touches_brokers], topics
+        )
+        await rounds.run_each(
+            [work for work in touched if work.is_open], partial(_take_steps_after_brokers, rounds)
+        )
+        touched = [work for work in works if work.is_open]
+        if not touched:
             return
-        measures = await topics.measure(topic for _, topic in shown.values())
-        for work, topic in shown.values():
-            work.actual = replace(work.actual, measures=measures.get(topic.name, {}))
-            self.decide(work)
+    for work in touched:
+        rounds.fail_restless(work)
 
-    # --- the steps of one round ---------------------------------------------------------------------------------------
 
-    async def _take_steps_before_brokers(self, work: TopicWork) -> None:
-        for step in work.decision.actions:
-            if isinstance(step, AddFinalizer):
-                await self.add_finalizer(work)
-            elif isinstance(step, NoteCreating):
-                await self.take_step(work, step)
+async def _decide_all(rounds: Rounds[TopicWork], works: Sequence[TopicWork], topics: BrokerTopics) -> None:
+    for work in works:
+        rounds.decide(work)
+    # Only topics whose status is about to be written are measured.
+    shown = {
+        work.desired.uid: (work, work.actual.topic)
+        for work in works
+        if not work.decision.actions and work.decision.status is not None and work.actual.topic is not None
+    }
+    if not shown:
+        return
+    measures = await topics.measure(topic for _, topic in shown.values())
+    for work, topic in shown.values():
+        work.actual = replace(work.actual, measures=measures.get(topic.name, {}))
+        rounds.decide(work)
 
-    async def take_step(self, work: TopicWork, step: Action) -> bool:
-        assert isinstance(step, NoteCreating), f"{step} is a step of a round over all topics"
-        noted = replace(work.desired.status, creating=work.desired.uid)
-        stated = [ready_condition(False, "Creating", "the topic is about to be made")]
-        work.body = await self.environment.write_status(work.body, noted, stated) or work.body
-        work.desired = replace(work.desired, status=noted)
-        work.actual = replace(work.actual, noted_now=True)
-        return True
 
-    async def _take_steps_on_brokers(self, works: Sequence[TopicWork], topics: BrokerTopics) -> None:
-        steps = [step for work in works for step in work.decision.actions if isinstance(step, OnBrokers)]
-        if not steps:
-            return
-        refused = await topics.carry_out(steps)
-        for work in works:
-            failure = refused.get(work.desired.topic)
-            if failure is not None and work.has_changed:
-                # Brokers learn of a change one after another, and one that does not know it yet was read.
-                self.fail(
-                    work, StaleRead(f"{work.key}: a broker does not know the last change yet: {failure}")
-                )
-                continue
-            work.has_changed = failure is None
-            is_made = any(isinstance(step, CreateTopic) for step in work.decision.actions) and failure is None
-            work.actual = replace(
-                work.actual,
-                made_now=work.actual.made_now or is_made,
-                failure=None if failure is None else failure_of(failure),
-            )
-            if failure is None:
-                await self.report_events(work)
+async def _take_steps_before_brokers(rounds: Rounds[TopicWork], work: TopicWork) -> None:
+    for step in work.decision.actions:
+        if isinstance(step, AddFinalizer):
+            await rounds.add_finalizer(work)
+        elif isinstance(step, NoteCreating):
+            await take_topic_step(rounds, work, step)
 
-    async def _take_steps_after_brokers(self, work: TopicWork) -> None:
-        decision = work.decision
-        is_refused = work.actual.failure is not None and decision.touches_brokers
-        if any(isinstance(step, RemoveFinalizer) for step in decision.actions) and not is_refused:
-            if not decision.touches_brokers:
-                await self.report_events(work)
-            await self.remove_finalizer(work)
-        if not decision.actions:
-            await self.finish_work(work)
+
+async def take_topic_step(rounds: Rounds[TopicWork], work: TopicWork, step: Action) -> bool:
+    assert isinstance(step, NoteCreating), f"{step} is a step of a round over all topics"
+    noted = replace(work.desired.status, creating=work.desired.uid)
+    stated = [ready_condition(False, "Creating", "the topic is about to be made")]
+    work.body = await rounds.environment.write_status(work.body, noted, stated) or work.body
+    work.desired = replace(work.desired, status=noted)
+    work.actual = replace(work.actual, noted_now=True)
+    return True
+
+
+async def _take_steps_on_brokers(
+    rounds: Rounds[TopicWork], works: Sequence[TopicWork], topics: BrokerTopics
+) -> None:
+    steps = [step for work in works for step in work.decision.actions if isinstance(step, OnBrokers)]
+    if not steps:
+        return
+    refused = await topics.carry_out(steps)
+    for work in works:
+        failure = refused.get(work.desired.topic)
+        if failure is not None and work.has_changed:
+            # Brokers learn of a change one after another, and one that does not know it yet was read.
+            rounds.fail(work, StaleRead(f"{work.key}: a broker does not know the last change yet: {failure}"))
+            continue
+        work.has_changed = failure is None
+        is_made = any(isinstance(step, CreateTopic) for step in work.decision.actions) and failure is None
+        work.actual = replace(
+            work.actual,
+            made_now=work.actual.made_now or is_made,
+            failure=None if failure is None else failure_of(failure),
+        )
+        if failure is None:
+            await rounds.report_events(work)
+
+
+async def _take_steps_after_brokers(rounds: Rounds[TopicWork], work: TopicWork) -> None:
+    decision = work.decision
+    is_refused = work.actual.failure is not None and decision.touches_brokers
+    if any(isinstance(step, RemoveFinalizer) for step in decision.actions) and not is_refused:
+        if not decision.touches_brokers:
+            await rounds.report_events(work)
+        await rounds.remove_finalizer(work)
+    if not decision.actions:
+        await rounds.finish_work(work)
 
 
 def _observe(work: TopicWork, seen: TopicsSeen) -> None:
@@ -160,3 +152,16 @@ def _observe(work: TopicWork, seen: TopicsSeen) -> None:
         brokers=seen.brokers,
         failure=failure_of(found) if isinstance(found, OdradekError) else work.actual.failure,
     )
+
+
+TOPIC_KIND: Final = ReconciledKind(
+    api=TOPICS,
+    status=TopicStatus,
+    claim_field="name",
+    rounds_max=6,
+    read=read_topic,
+    get_name=lambda work: work.desired.topic,
+    decide=decide,
+    run_rounds=run_topics,
+    take_step=take_topic_step,
+)

@@ -1,4 +1,4 @@
-"""One run over Users of a namespace. Each takes its rounds by itself.
+"""The rounds of Users. Each takes them by itself.
 
 After a step on the brokers nothing is asked again. They learn of a change one after another, and one might answer that
 does not know it yet. The next run looks again.
@@ -9,8 +9,9 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import ClassVar, Final
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
 
 from odradek.client.client import Client
 from odradek.foundation.errors import OdradekError
@@ -36,9 +37,9 @@ from odradek_operator.gateways.users import (
     SetPassword,
     UserStep,
 )
-from odradek_operator.reconcilers.batch_run import BatchRun, Work
 from odradek_operator.reconcilers.broker_failures import failure_of, is_unreachable
 from odradek_operator.reconcilers.decisions import Reachability
+from odradek_operator.reconcilers.rounds import ReconciledKind, Rounds, Work
 from odradek_operator.reconcilers.user.connecting import CannotConnect, ClusterFacts
 from odradek_operator.reconcilers.user.decide import decide, needs_login, next_mechanism
 from odradek_operator.reconcilers.user.facts import (
@@ -64,190 +65,189 @@ class UserWork(Work[DesiredUser, ActualUserState, UserDecision]):
     secret: Json | None = None
 
 
-class UserRun(BatchRun[UserWork]):
-    """A run over Users; used once."""
+def read_user(body: Json, now: datetime) -> UserWork:
+    desired = DesiredUser.read(body, spec=UserSpec, status=UserStatus, now=now)
+    annotations = metadata(body).get("annotations") or {}
+    desired = replace(desired, rotation=str(annotations.get(ROTATION_ANNOTATION) or ""))
+    return UserWork(body, desired, ActualUserState(now=now), UserDecision())
 
-    api = USERS
-    status = UserStatus
-    claim_field = "name"
-    rounds_max: ClassVar[int] = 6
 
-    def read(self, body: Json) -> UserWork:
-        now = self.environment.now()
-        desired = DesiredUser.read(body, spec=UserSpec, status=UserStatus, now=now)
-        annotations = metadata(body).get("annotations") or {}
-        desired = replace(desired, rotation=str(annotations.get(ROTATION_ANNOTATION) or ""))
-        return UserWork(body, desired, ActualUserState(now=now), UserDecision())
+async def run_users(
+    rounds: Rounds[UserWork], works: Sequence[UserWork], client: Client, cluster: Json
+) -> None:
+    users, facts = BrokerUsers(client), ClusterFacts(cluster, Secrets(rounds.environment.kubernetes))
+    for work in works:
+        work.users, work.cluster = users, facts
+    await rounds.run_each(works, partial(_run_one, rounds))
 
-    def name_on_brokers(self, work: UserWork) -> str:
-        return work.desired.user
 
-    def decide(self, work: UserWork) -> None:
-        work.decision = decide(work.desired, work.actual)
+async def _run_one(rounds: Rounds[UserWork], work: UserWork) -> None:
+    work.actual = replace(work.actual, now=rounds.environment.now())
+    await _observe_brokers(work)
+    if not work.desired.is_deleted:
+        await _observe_secret(rounds, work)
+    await rounds.take_rounds(work)
 
-    async def run_rounds(self, works: Sequence[UserWork], client: Client, cluster: Json) -> None:
-        users, facts = BrokerUsers(client), ClusterFacts(cluster, Secrets(self.environment.kubernetes))
-        for work in works:
-            work.users, work.cluster = users, facts
-        await self.run_each(works, self._run_one)
 
-    async def _run_one(self, work: UserWork) -> None:
-        work.actual = replace(work.actual, now=self.environment.now())
-        await self._observe_brokers(work)
-        if not work.desired.is_deleted:
-            await self._observe_secret(work)
-        await self.take_rounds(work)
+# --- observing --------------------------------------------------------------------------------------------------------
 
-    # --- observing ----------------------------------------------------------------------------------------------------
 
-    async def _observe_brokers(self, work: UserWork) -> None:
-        assert work.users is not None
-        desired = work.desired
-        former_name = (desired.status.principal or "").removeprefix("User:")
-        try:
-            seen = await work.users.describe(desired.user, user=desired.principal_name)
-            former = None
-            if former_name and former_name != desired.principal_name:
-                former = await work.users.describe(desired.user, user=former_name)
-        except OdradekError as failure:
-            self._fail_on_brokers(work, failure)
-            return
-        work.actual = replace(work.actual, user=seen, former=former)
+async def _observe_brokers(work: UserWork) -> None:
+    assert work.users is not None
+    desired = work.desired
+    former_name = (desired.status.principal or "").removeprefix("User:")
+    try:
+        seen = await work.users.describe(desired.user, user=desired.principal_name)
+        former = None
+        if former_name and former_name != desired.principal_name:
+            former = await work.users.describe(desired.user, user=former_name)
+    except OdradekError as failure:
+        _fail_on_brokers(work, failure)
+        return
+    work.actual = replace(work.actual, user=seen, former=former)
 
-    def _fail_on_brokers(self, work: UserWork, failure: OdradekError) -> None:
-        if is_unreachable(failure):
-            problem = f"the brokers do not answer: {failure}; it is tried again"
-            work.actual = replace(work.actual, reachability=Reachability.UNREACHABLE, problem=problem)
-        else:
-            work.actual = replace(work.actual, failure=failure_of(failure))
 
-    async def _observe_secret(self, work: UserWork) -> None:
-        assert work.cluster is not None
-        try:
-            connection = await work.cluster.read_connection(work.desired.spec)
-            work.actual = replace(work.actual, connection=connection)
-            await self._read_secret(work)
-            if needs_login(work.desired, work.actual):
-                work.actual = replace(work.actual, fresh=await self._make_login(work))
-        except CannotConnect as problem:
-            work.actual = replace(work.actual, connection_problem=str(problem))
-        except SecretTaken as problem:
-            work.actual = replace(work.actual, secret_problem=str(problem))
+def _fail_on_brokers(work: UserWork, failure: OdradekError) -> None:
+    if is_unreachable(failure):
+        problem = f"the brokers do not answer: {failure}; it is tried again"
+        work.actual = replace(work.actual, reachability=Reachability.UNREACHABLE, problem=problem)
+    else:
+        work.actual = replace(work.actual, failure=failure_of(failure))
 
-    async def _read_secret(self, work: UserWork) -> None:
-        name = work.desired.secret
-        found = await Secrets(self.environment.kubernetes).read(self.namespace, name)
-        if found is None:
-            return
-        owners = metadata(found).get("ownerReferences") or ()
-        if not any(one.get("uid") == work.desired.uid for one in owners):
-            raise SecretTaken(name)
-        work.secret = found
-        work.actual = replace(work.actual, secret=await self._parse_secret(work, found))
 
-    async def _parse_secret(self, work: UserWork, secret: Json) -> SecretSeen:
-        files = decode_secret(secret)
-        login = await self._parse_login(
-            work, {name: text.decode("utf-8", "replace") for name, text in files.items()}
-        )
-        if login is not None and work.desired.has_certificate:
-            store: dict[str, bytes] = {
-                name: files[name] for name in (PKCS12_FILE, PKCS12_PASSWORD_FILE) if name in files
-            }
-            login = replace(login, store=store) if len(store) == 2 else None
-        until = None
-        if login is not None and isinstance(login.credential, KeyPair):
-            until = facts_of(login.credential.certificate).not_after
-        return SecretSeen(
-            version=str(metadata(secret).get("resourceVersion")),
-            rotation=str((metadata(secret).get("annotations") or {}).get(ROTATION_ANNOTATION) or ""),
-            files=files,
-            login=login,
-            certificate_until=until,
-        )
+async def _observe_secret(rounds: Rounds[UserWork], work: UserWork) -> None:
+    assert work.cluster is not None
+    try:
+        connection = await work.cluster.read_connection(work.desired.spec)
+        work.actual = replace(work.actual, connection=connection)
+        await _read_secret(rounds, work)
+        if needs_login(work.desired, work.actual):
+            work.actual = replace(work.actual, fresh=await _make_login(rounds, work))
+    except CannotConnect as problem:
+        work.actual = replace(work.actual, connection_problem=str(problem))
+    except SecretTaken as problem:
+        work.actual = replace(work.actual, secret_problem=str(problem))
 
-    async def _parse_login(self, work: UserWork, files: dict[str, str]) -> UserLogin | None:
-        """The Secret's credentials, if they are of the wanted kind and good for a while yet."""
-        user = work.desired.user
-        if not work.desired.has_certificate:
-            mechanism, password = files.get("sasl.mechanism"), files.get("password")
-            if not mechanism or not password or files.get("username") != user:
-                return None
-            return UserLogin(credential=Password(user=user, mechanism=mechanism, password=password))
-        certificate, key = files.get("user.crt"), files.get("user.key")
-        if not certificate or not key or not await self._is_good(work, certificate):
+
+async def _read_secret(rounds: Rounds[UserWork], work: UserWork) -> None:
+    name = work.desired.secret
+    found = await Secrets(rounds.environment.kubernetes).read(rounds.namespace, name)
+    if found is None:
+        return
+    owners = metadata(found).get("ownerReferences") or ()
+    if not any(one.get("uid") == work.desired.uid for one in owners):
+        raise SecretTaken(name)
+    work.secret = found
+    work.actual = replace(work.actual, secret=await _parse_secret(rounds, work, found))
+
+
+async def _parse_secret(rounds: Rounds[UserWork], work: UserWork, secret: Json) -> SecretSeen:
+    files = decode_secret(secret)
+    login = await _parse_login(
+        rounds, work, {name: text.decode("utf-8", "replace") for name, text in files.items()}
+    )
+    if login is not None and work.desired.has_certificate:
+        store: dict[str, bytes] = {
+            name: files[name] for name in (PKCS12_FILE, PKCS12_PASSWORD_FILE) if name in files
+        }
+        login = replace(login, store=store) if len(store) == 2 else None
+    until = None
+    if login is not None and isinstance(login.credential, KeyPair):
+        until = facts_of(login.credential.certificate).not_after
+    return SecretSeen(
+        version=str(metadata(secret).get("resourceVersion")),
+        rotation=str((metadata(secret).get("annotations") or {}).get(ROTATION_ANNOTATION) or ""),
+        files=files,
+        login=login,
+        certificate_until=until,
+    )
+
+
+async def _parse_login(rounds: Rounds[UserWork], work: UserWork, files: dict[str, str]) -> UserLogin | None:
+    """The Secret's credentials, if they are of the wanted kind and good for a while yet."""
+    user = work.desired.user
+    if not work.desired.has_certificate:
+        mechanism, password = files.get("sasl.mechanism"), files.get("password")
+        if not mechanism or not password or files.get("username") != user:
             return None
-        return UserLogin(credential=KeyPair(certificate, key))
+        return UserLogin(credential=Password(user=user, mechanism=mechanism, password=password))
+    certificate, key = files.get("user.crt"), files.get("user.key")
+    if not certificate or not key or not await _is_good(rounds, work, certificate):
+        return None
+    return UserLogin(credential=KeyPair(certificate, key))
 
-    async def _is_good(self, work: UserWork, certificate: str) -> bool:
-        assert work.cluster is not None
-        authority = (await work.cluster.read_authority("clients-ca")).issuing
-        if not is_issued_by(certificate, authority.certificate):
-            return False
-        facts, (_, renewal_days) = facts_of(certificate), work.cluster.days
-        left = facts.not_after - self.environment.now()
-        return facts.common_name == work.desired.user and left > timedelta(days=renewal_days)
 
-    async def _make_login(self, work: UserWork) -> UserLogin:
-        """A new password or certificate. No client knows it yet."""
-        assert work.cluster is not None
-        user = work.desired.user
-        if not work.desired.has_certificate:
-            password = secrets.token_hex(_PASSWORD_BYTES)
-            credential: Credential = Password(
-                user=user, mechanism=next_mechanism(work.actual), password=password
-            )
-            return UserLogin(credential=credential)
-        authority = (await work.cluster.read_authority("clients-ca")).issuing
-        pair = issue(authority, user, days=work.cluster.days[0], now=self.environment.now())
+async def _is_good(rounds: Rounds[UserWork], work: UserWork, certificate: str) -> bool:
+    assert work.cluster is not None
+    authority = (await work.cluster.read_authority("clients-ca")).issuing
+    if not is_issued_by(certificate, authority.certificate):
+        return False
+    facts, (_, renewal_days) = facts_of(certificate), work.cluster.days
+    left = facts.not_after - rounds.environment.now()
+    return facts.common_name == work.desired.user and left > timedelta(days=renewal_days)
+
+
+async def _make_login(rounds: Rounds[UserWork], work: UserWork) -> UserLogin:
+    """A new password or certificate. No client knows it yet."""
+    assert work.cluster is not None
+    user = work.desired.user
+    if not work.desired.has_certificate:
         password = secrets.token_hex(_PASSWORD_BYTES)
-        store = pkcs12_of(pair, authority.certificate, name=user, password=password)
-        return UserLogin(credential=pair, store={PKCS12_FILE: store, PKCS12_PASSWORD_FILE: password.encode()})
+        credential: Credential = Password(user=user, mechanism=next_mechanism(work.actual), password=password)
+        return UserLogin(credential=credential)
+    authority = (await work.cluster.read_authority("clients-ca")).issuing
+    pair = issue(authority, user, days=work.cluster.days[0], now=rounds.environment.now())
+    password = secrets.token_hex(_PASSWORD_BYTES)
+    store = pkcs12_of(pair, authority.certificate, name=user, password=password)
+    return UserLogin(credential=pair, store={PKCS12_FILE: store, PKCS12_PASSWORD_FILE: password.encode()})
 
-    # --- steps --------------------------------------------------------------------------------------------------------
 
-    async def take_step(self, work: UserWork, step: Action) -> bool:
-        if isinstance(step, WriteSecret):
-            await self._write_secret(work, step)
-            return True
-        assert work.users is not None and isinstance(step, UserStep)
-        try:
-            await work.users.carry_out(step)
-        except OdradekError as failure:
-            self._fail_on_brokers(work, failure)
-            return False
-        is_set = work.actual.password_set or isinstance(step, SetPassword)
-        name = work.desired.principal_name
-        former = work.actual.former
-        if isinstance(step, ChangeQuotas) and step.user != name:
-            former = None
-        elif isinstance(step, ChangeAcls) and former is not None and not step.add:
-            former = apply_step(former, step)
-            work.actual = replace(work.actual, user=apply_step(work.actual.user, step))
-        else:
-            work.actual = replace(work.actual, user=apply_step(work.actual.user, step))
-        work.actual = replace(work.actual, password_set=is_set, former=former)
+# --- steps ------------------------------------------------------------------------------------------------------------
+
+
+async def take_user_step(rounds: Rounds[UserWork], work: UserWork, step: Action) -> bool:
+    if isinstance(step, WriteSecret):
+        await _write_secret(rounds, work, step)
         return True
+    assert work.users is not None and isinstance(step, UserStep)
+    try:
+        await work.users.carry_out(step)
+    except OdradekError as failure:
+        _fail_on_brokers(work, failure)
+        return False
+    is_set = work.actual.password_set or isinstance(step, SetPassword)
+    name = work.desired.principal_name
+    former = work.actual.former
+    if isinstance(step, ChangeQuotas) and step.user != name:
+        former = None
+    elif isinstance(step, ChangeAcls) and former is not None and not step.add:
+        former = apply_step(former, step)
+        work.actual = replace(work.actual, user=apply_step(work.actual.user, step))
+    else:
+        work.actual = replace(work.actual, user=apply_step(work.actual.user, step))
+    work.actual = replace(work.actual, password_set=is_set, former=former)
+    return True
 
-    async def _write_secret(self, work: UserWork, step: WriteSecret) -> None:
-        desired, connection = work.desired, work.actual.connection
-        assert connection is not None
-        manifest = user_secret(
-            desired.secret,
-            self.namespace,
-            owner=owner_reference(work.body),
-            cluster=desired.spec.cluster,
-            user=desired.name,
-            rotation=desired.rotation,
-            files=user_files(desired.user, connection, step.login),
-        )
-        work.secret = await Secrets(self.environment.kubernetes).write(manifest, work.secret)
-        work.actual = replace(work.actual, secret=await self._parse_secret(work, work.secret), fresh=None)
-        if step.is_new:
-            # What was the former password until now is replaced, and the present one becomes the former.
-            work.desired = replace(desired, status=replace(desired.status, former_until=None))
-            message = f"the Secret {desired.secret} has a new login"
-            await self.environment.report_event(work.body, "LoginIssued", message)
+
+async def _write_secret(rounds: Rounds[UserWork], work: UserWork, step: WriteSecret) -> None:
+    desired, connection = work.desired, work.actual.connection
+    assert connection is not None
+    manifest = user_secret(
+        desired.secret,
+        rounds.namespace,
+        owner=owner_reference(work.body),
+        cluster=desired.spec.cluster,
+        user=desired.name,
+        rotation=desired.rotation,
+        files=user_files(desired.user, connection, step.login),
+    )
+    work.secret = await Secrets(rounds.environment.kubernetes).write(manifest, work.secret)
+    work.actual = replace(work.actual, secret=await _parse_secret(rounds, work, work.secret), fresh=None)
+    if step.is_new:
+        # What was the former password until now is replaced, and the present one becomes the former.
+        work.desired = replace(desired, status=replace(desired.status, former_until=None))
+        message = f"the Secret {desired.secret} has a new login"
+        await rounds.environment.report_event(work.body, "LoginIssued", message)
 
 
 def apply_step(seen: SeenUser, step: UserStep) -> SeenUser:
@@ -262,3 +262,16 @@ def apply_step(seen: SeenUser, step: UserStep) -> SeenUser:
         case ChangeQuotas(_, values):
             left = {key: value for key, value in seen.quotas.items() if values.get(key, 0.0) is not None}
             return replace(seen, quotas=left | {k: v for k, v in values.items() if v is not None})
+
+
+USER_KIND: Final = ReconciledKind(
+    api=USERS,
+    status=UserStatus,
+    claim_field="name",
+    rounds_max=6,
+    read=read_user,
+    get_name=lambda work: work.desired.user,
+    decide=decide,
+    run_rounds=run_users,
+    take_step=take_user_step,
+)

@@ -1,10 +1,10 @@
-"""One run over the due resources of a namespace: all that is alike for Topics and ConsumerGroups.
+"""Rounds over the due resources of a namespace: all that is alike for Topics, Users and ConsumerGroups.
 
-A run reads the resources, groups them by Cluster and works on all Clusters together. For each resource it takes rounds:
-observe, decide, take the steps, observe again. A decision without steps ends them, and its status is written. What goes
-wrong with one resource is that resource's failure alone.
+Resources are read, grouped by Cluster, and worked on for all Clusters together. Each resource takes rounds: observe,
+decide, take the steps, observe again. A decision without steps ends them, and its status is written. What goes wrong
+with one resource is that resource's failure alone.
 
-A subclass says how its kind is observed, decided and changed on the brokers.
+A kind's own functions (`ReconciledKind`) observe, decide and change the brokers.
 
 Of resources that name the same thing the oldest owns it, or the lower uid within one second. Each Cluster's brokers are
 connected once for a batch, and no Cluster delays another.
@@ -13,10 +13,10 @@ connected once for a batch, and no Cluster delays another.
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
+from datetime import datetime
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from odradek.client.client import Client
 from odradek.foundation.errors import OdradekError
@@ -24,7 +24,7 @@ from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.brokers import BrokerClients
 from odradek_operator.gateways.kubernetes import CLUSTERS, Api, Json, KubernetesError, NotFound, metadata
 from odradek_operator.reconcilers.addresses import Bootstrap
-from odradek_operator.reconcilers.batch_reconciler import Outcome, Outcomes
+from odradek_operator.reconcilers.batch_reconciler import BatchReconciler, Outcome, Outcomes
 from odradek_operator.reconcilers.broker_failures import is_unreachable
 from odradek_operator.reconcilers.decisions import (
     ActualOf,
@@ -129,53 +129,50 @@ class Work(Generic[DesiredT, ActualT, DecisionT]):
 WorkT = TypeVar("WorkT", bound=Work[Any, Any, Any])
 
 
-class BatchRun(ABC, Generic[WorkT]):
-    """A run over resources of one kind; used once. `bodies` are all resources of the kind in the namespace."""
+@dataclass(frozen=True, slots=True)
+class ReconciledKind(Generic[WorkT]):
+    """The functions that are a kind's own. `claim_field` of the spec names the thing on the brokers, if it is there."""
 
-    api: ClassVar[Api]
-    status: ClassVar[type[object]]
-    claim_field: ClassVar[str]
-    """The field of the spec that names the thing on the brokers; without it the resource's name does."""
-    rounds_max: ClassVar[int]
+    api: Api
+    status: type[object]
+    claim_field: str
+    rounds_max: int
+    read: Callable[[Json, datetime], WorkT]
+    """The resource as it was read, and the time. Raises InvalidResource."""
+    get_name: Callable[[WorkT], str]
+    """The name of the thing on the brokers."""
+    decide: Callable[[Any, Any], Any]
+    """The decision from what is desired and what was observed."""
+    run_rounds: Callable[[Rounds[WorkT], Sequence[WorkT], Client, Json], Awaitable[None]]
+    """Takes the rounds of these resources, which name the Cluster of this body. Raises OdradekError."""
+    take_step: Callable[[Rounds[WorkT], WorkT, Any], Awaitable[bool]]
+    """Takes a step that only this kind has; False when it was refused and the decision is void."""
 
-    def __init__(
-        self,
-        environment: Environment,
-        namespace: str,
-        bodies: Sequence[Json],
-        *,
-        brokers: BrokerClients,
-        bootstrap: Bootstrap,
-    ) -> None:
-        self.environment = environment
-        self.namespace = namespace
-        self._clusters = ClusterAccess(environment, namespace, self.api.kind, brokers, bootstrap)
-        self._claims = Claims(bodies, field=self.claim_field)
+
+def make_reconciler(
+    environment: Environment, kind: ReconciledKind[WorkT], *, brokers: BrokerClients, bootstrap: Bootstrap
+) -> BatchReconciler:
+    """The reconciler of all resources of a kind. `bootstrap` gives the address of a Cluster's brokers."""
+
+    async def run_batch(namespace: str, bodies: Sequence[Json], due: Sequence[Json]) -> Outcomes:
+        clusters = ClusterAccess(environment, namespace, kind.api.kind, brokers, bootstrap)
+        return await Rounds(kind, clusters, bodies).reconcile(due)
+
+    return BatchReconciler(environment, kind.api, run_batch)
+
+
+class Rounds(Generic[WorkT]):
+    """The rounds of one batch. `bodies` are all resources of the kind in the namespace."""
+
+    def __init__(self, kind: ReconciledKind[WorkT], clusters: ClusterAccess, bodies: Sequence[Json]) -> None:
+        self.kind = kind
+        self.clusters = clusters
+        self.environment = clusters.environment
+        self.namespace = clusters.namespace
+        self._claims = Claims(bodies, field=kind.claim_field)
         self._turns = asyncio.Semaphore(RESOURCES_AT_ONCE_MAX)
         self._outcomes: list[Outcome] = []
         self._failures: dict[Key, Exception] = {}
-
-    # --- what differs -------------------------------------------------------------------------------------------------
-
-    @abstractmethod
-    def read(self, body: Json) -> WorkT:
-        """The resource as it was read. Raises InvalidResource."""
-
-    @abstractmethod
-    def name_on_brokers(self, work: WorkT) -> str:
-        """The name of the thing on the brokers."""
-
-    @abstractmethod
-    def decide(self, work: WorkT) -> None:
-        """Set the work's decision from what is desired and what was observed."""
-
-    @abstractmethod
-    async def run_rounds(self, works: Sequence[WorkT], client: Client, cluster: Json) -> None:
-        """Take the rounds of these resources, which name the Cluster read as `cluster`. Raises OdradekError."""
-
-    @abstractmethod
-    async def take_step(self, work: WorkT, step: Any) -> bool:
-        """Take a step of this kind of resource; False when it was refused and the decision is void."""
 
     # --- all resources ------------------------------------------------------------------------------------------------
 
@@ -185,7 +182,7 @@ class BatchRun(ABC, Generic[WorkT]):
         invalid: list[tuple[Json, InvalidResource]] = []
         for body in due:
             try:
-                work = self.read(body)
+                work = self.kind.read(body, self.environment.now())
             except InvalidResource as problem:
                 invalid.append((body, problem))
                 continue
@@ -196,15 +193,15 @@ class BatchRun(ABC, Generic[WorkT]):
 
     async def _reconcile_on_cluster(self, cluster: str, works: Sequence[WorkT]) -> None:
         for work in works:
-            claim = (work.desired.uid, cluster, self.name_on_brokers(work))
+            claim = (work.desired.uid, cluster, self.kind.get_name(work))
             work.actual = replace(
                 work.actual, older=self._claims.find_owner(*claim), sharers=self._claims.count_sharers(*claim)
             )
 
         async def run_on_brokers(client: Client, body: Json) -> None:
-            await self.run_rounds(works, client, body)
+            await self.kind.run_rounds(self, works, client, body)
 
-        absence = await self._clusters.ask(cluster, run_on_brokers)
+        absence = await self.clusters.ask(cluster, run_on_brokers)
         if absence is None:
             return
         left = [work for work in works if work.is_open]
@@ -230,9 +227,13 @@ class BatchRun(ABC, Generic[WorkT]):
 
     # --- one resource -------------------------------------------------------------------------------------------------
 
+    def decide(self, work: WorkT) -> None:
+        """Set the work's decision from what is desired and what was observed."""
+        work.decision = self.kind.decide(work.desired, work.actual)
+
     async def take_rounds(self, work: WorkT) -> None:
         """Take the rounds of one resource by itself. Raises KubernetesError."""
-        for _ in range(self.rounds_max):
+        for _ in range(self.kind.rounds_max):
             self.decide(work)
             if not work.decision.actions:
                 await self.finish_work(work)
@@ -253,22 +254,22 @@ class BatchRun(ABC, Generic[WorkT]):
                     await self.report_events(work, unreported)
                     unreported = ()
                     await self.remove_finalizer(work)
-                case _ if not await self.take_step(work, step):
+                case _ if not await self.kind.take_step(self, work, step):
                     return
         await self.report_events(work, unreported)
 
     async def add_finalizer(self, work: WorkT) -> None:
-        work.body = await add_finalizer(self.environment.kubernetes, self.api, work.body)
+        work.body = await add_finalizer(self.environment.kubernetes, self.kind.api, work.body)
         work.desired = replace(work.desired, has_finalizer=True)
 
     async def remove_finalizer(self, work: WorkT) -> None:
         """Remove the finalizer. A resource that was deleted is gone then, and its work is closed."""
-        await remove_finalizer(self.environment.kubernetes, self.api, work.body)
+        await remove_finalizer(self.environment.kubernetes, self.kind.api, work.body)
         work.desired = replace(work.desired, has_finalizer=False)
         if work.desired.is_deleted:
             work.is_open = False
             return
-        found = await self.environment.kubernetes.get(self.api, self.namespace, work.key.name)
+        found = await self.environment.kubernetes.get(self.kind.api, self.namespace, work.key.name)
         work.body = found or work.body
 
     async def report_events(self, work: WorkT, events: Iterable[Any] | None = None) -> None:
@@ -298,7 +299,9 @@ class BatchRun(ABC, Generic[WorkT]):
 
     def fail_restless(self, work: WorkT) -> None:
         """Close a work whose decisions never end."""
-        self.fail(work, RuntimeError(f"{work.key} still has steps to take after {self.rounds_max} rounds"))
+        self.fail(
+            work, RuntimeError(f"{work.key} still has steps to take after {self.kind.rounds_max} rounds")
+        )
 
     async def _report_invalid(self, body: Json, problem: InvalidResource) -> None:
         async with self._turns:
@@ -315,10 +318,10 @@ class BatchRun(ABC, Generic[WorkT]):
     async def _finish_invalid(self, body: Json, problem: InvalidResource) -> Outcome | None:
         if is_deleted(body):
             # What it owned cannot be read from it, and stays.
-            await remove_finalizer(self.environment.kubernetes, self.api, body)
+            await remove_finalizer(self.environment.kubernetes, self.kind.api, body)
             return None
         stated = [ready_condition(False, "InvalidSpec", f"{problem}; correct the resource")]
-        written = await self.environment.write_status(body, status_of(body, self.status), stated)
+        written = await self.environment.write_status(body, status_of(body, self.kind.status), stated)
         if written is not None:
             await self.environment.report_event(body, "InvalidSpec", str(problem), warning=True)
         version = str(metadata(written or body)["resourceVersion"])
