@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from tests.tidy.checkout import named, sources
 
 # Packages that hold the rule. Another one joins when its last name is corrected.
@@ -88,6 +90,7 @@ def wrong(found: Iterable[tuple[str, Path, int]], exceptions: Mapping[str, str])
     ]
 
 
+@pytest.mark.thorough
 def test_functions_are_named_by_verbs() -> None:
     assert wrong(functions(sources(*PACKAGES)), EXCEPTIONS) == []
 
