@@ -11,15 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
 from odradek.foundation.tasks import TaskOwner
-
-logger = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 1.0
 PUT_OFF_SECONDS_MAX: Final = 30.0
