@@ -49,7 +49,7 @@ def test_an_older_picture_does_not_bring_back_an_older_leader() -> None:
         "nor after a broker that did not know the topic"
     )
     assert leader_of(newest.merge_leaders(picture(NO_LEADER, 6))) == (NO_LEADER, 6)
-    assert leader_of(newest.merge_leaders(picture(1, 0, topic_id=2))) == (1, 0), "a topic made anew"
+    assert leader_of(newest.merge_leaders(picture(1, 0, topic_id=2))) == (1, 0), "a topic made again"
     newest.merge_leaders(ClusterInfo("c", 1))
     assert leader_of(newest.merge_leaders(picture(1, 0))) == (1, 0)
 

@@ -70,10 +70,10 @@ def test_a_topic_dies_with_its_mark_and_is_another_one_afterwards() -> None:
         NodeChange(paths.topic("t"), None),
         NodeChange(paths.deletion("t"), None),
     ]
-    anew = [topic("t", SECOND, (2,)), state("t", 0, leader=2, epoch=0, isr=(2,))]
+    remade = [topic("t", SECOND, (2,)), state("t", 0, leader=2, epoch=0, isr=(2,))]
     for start in (image, marked):
         before = [NodeChange(paths.deletion("t"), b"")] if start is image else []
-        again = apply(start, [*before, *removal, *anew])
+        again = apply(start, [*before, *removal, *remade])
         assert again.topics["t"].partitions == (PartitionImage(0, 2, 0, (2,), (2,), 0),)
         assert list(again.topics_by_id) == [SECOND]
 

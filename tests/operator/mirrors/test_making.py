@@ -210,7 +210,7 @@ def test_the_annotation_leaves_workers_as_they_are() -> None:
 def test_workers_that_fail_say_why() -> None:
     world = MirrorWorld()
     world.settle()
-    error = "orders was made anew at shop: delete shop.orders at the target, or leave the topic out"
+    error = "orders was made again at shop: delete shop.orders at the target, or leave the topic out"
     stopped = PartitionSeen(topic="orders", error=error)
     world.workers.page = WorkerPage(
         flows=(FlowSeen(source="shop", state="failed", error=error, partitions=(stopped,)),)
