@@ -12,6 +12,7 @@ import pytest
 from tests.support import scheduling
 from tests.support.costs import COSTS, Meter
 from tests.support.examples import load_profile
+from tests.support.stalls import register_watch
 
 if TYPE_CHECKING:
     from tests.support.zookeeper import ZooKeeper
@@ -38,6 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(Meter(config.rootpath / config.getoption("--costs")), "costs")
     config.pluginmanager.register(scheduling, "scheduling")
+    register_watch(config)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -51,18 +51,38 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
 
     def remove_node(self, node: WorkerController) -> str | None:
         """The test that ended the worker, if any; its other tests are given to others."""
-        units = [unit for unit in self.assigned_work[node].values() if not all(unit.values())]
+        units = {scope: unit for scope, unit in self.assigned_work[node].items() if not all(unit.values())}
         if not units:
             return super().remove_node(node)  # type: ignore[no-any-return]
-        ended_it = next(test for test, is_done in units[0].items() if not is_done)
-        units[0][ended_it] = True
+        first = next(iter(units.values()))
+        ended_it = next(test for test, is_done in first.items() if not is_done)
+        first[ended_it] = True
+        # A worker that is given what has ended never answers.
+        self.assigned_work[node] = {scope: unit for scope, unit in units.items() if not all(unit.values())}
         super().remove_node(node)
         return ended_it  # type: ignore[no-any-return]
+
+    def _reschedule(self, node: WorkerController) -> None:
+        """Give a worker more than its last test, if there are more: it begins no test before it has the next one.
+
+        xdist gives one scope for each test that ends. The scope that a replaced worker begins with may have one test.
+        """
+        while not node.shutting_down:
+            given = len(self.assigned_work[node])
+            super()._reschedule(node)
+            if len(self.assigned_work[node]) == given:
+                return
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupScheduling | None:
     """For `--dist loadfile`; every other way is xdist's."""
     return GroupScheduling(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+def pytest_handlecrashitem(crashitem: str, sched: GroupScheduling) -> None:
+    """Name the test at once: a run that does not end has no summary."""
+    if (terminal := sched.config.pluginmanager.get_plugin("terminalreporter")) is not None:
+        terminal.write_line(f"{crashitem} ended its worker")
 
 
 @pytest.hookimpl(trylast=True)

@@ -82,6 +82,31 @@ def test_holds_after(): pass
 """
 
 
+ENDS_ITS_WORKER = """
+import os
+
+def test_ends_its_worker(): os._exit(1)
+"""
+HOLDS = "def test_holds(): pass\n"
+STALLED_CONFTEST = """
+from tests.support import stalls
+
+stalls.MARGIN_SECONDS = 2.0
+
+def pytest_configure(config):
+    stalls.register_watch(config)
+
+def pytest_xdist_make_scheduler(config, log):
+    from tests.support.scheduling import GroupScheduling
+
+    class Forgetful(GroupScheduling):
+        def _reschedule(self, node):
+            pass
+
+    return Forgetful(config, log)
+"""
+
+
 @pytest.fixture(autouse=True)
 def _conftest(
     pytester: pytest.Pytester, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
@@ -121,3 +146,27 @@ def test_a_worker_is_replaced_and_its_test_named(pytester: pytest.Pytester) -> N
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["*crashed while running 'test_it.py::test_never_ends'*"])
     result.stderr.fnmatch_lines(["Timeout*", '*test_it.py", line * in test_never_ends'])
+
+
+@pytest.mark.parametrize("after", [1, 2, 3])
+def test_the_last_workers_successor_takes_what_is_left(pytester: pytest.Pytester, after: int) -> None:
+    """All else is given by then: no other worker is left to take the files that follow."""
+    pytester.makeconftest(CONFTEST.format(grace_seconds=120))
+    files = {f"test_{number}": HOLDS for number in range(2, 2 + after)}
+    pytester.makepyfile(test_1=ENDS_ITS_WORKER, **files)
+    result = pytester.runpytest_subprocess(
+        "-n1", "--dist=loadfile", "--no-loadscope-reorder", "-p", "no:randomly", timeout=60
+    )
+    result.assert_outcomes(passed=after, failed=1)
+    result.stdout.fnmatch_lines(["test_1.py::test_ends_its_worker ended its worker"])
+
+
+def test_a_run_that_stalls_is_interrupted_and_says_so(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(STALLED_CONFTEST)
+    pytester.makepyfile(test_1="def test_fails(): assert False\n" + HOLDS, test_2=HOLDS)
+    result = pytester.runpytest_subprocess(
+        "-n1", "--dist=loadfile", "--no-loadscope-reorder", "-p", "no:randomly", "--timeout=0.5", timeout=60
+    )
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stderr.fnmatch_lines(["No test began or ended for 2 s: *At work: none"])
+    result.stdout.fnmatch_lines(["FAILED test_1.py::test_fails*"])
