@@ -2,8 +2,10 @@
 
 pytest-timeout raises its failure once, in whatever runs. asyncio keeps it in the task whose turn it is, and the other
 tasks continue without that one. Only KeyboardInterrupt and SystemExit leave a loop, so the failure takes their form.
+What waits for the end of something in its cleanup, as `subprocess.Popen` does, is interrupted likewise: the limit
+comes again.
 
-A test that code in C or a wait in its cleanup holds for longer has its process ended, and shows its stacks.
+A test that code in C holds for longer has its process ended, and shows its stacks.
 pytest-xdist names a worker that ends with its test, and another worker takes the rest.
 
 `tests/conftest.py` names this module in `pytest_plugins`.
@@ -24,6 +26,8 @@ import pytest
 
 # What a test that was ended may take for its fixtures.
 GRACE_SECONDS = 120.0
+# Between the interrupts of a test whose cleanup waits.
+AGAIN_SECONDS = 20.0
 
 _errors: pytest.StashKey[int] = pytest.StashKey()
 _is_running: pytest.StashKey[bool] = pytest.StashKey()
@@ -60,6 +64,7 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> Generator[None
                 fail(number, frame)
             except pytest.fail.Exception as failure:
                 item.stash[_reached] = str(failure)
+                signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
                 if item.stash.get(_is_running, False):
                     raise LimitReached from None
 

@@ -13,6 +13,7 @@ from tests.support import watchdog
 
 pytest_plugins = ["tests.support.scheduling", "tests.support.watchdog"]
 watchdog.GRACE_SECONDS = {grace_seconds}
+watchdog.AGAIN_SECONDS = 0.2
 """
 KEPT = """
 import contextlib
@@ -82,6 +83,24 @@ def test_holds_after(): pass
 """
 
 
+WAITS_IN_CLEANUP = """
+import subprocess
+import time
+
+def test_never_ends():
+    with subprocess.Popen(["sleep", "600"]) as outer:
+        try:
+            with subprocess.Popen(["sleep", "600"]) as inner:
+                time.sleep(600)
+        finally:
+            inner.kill()
+            try:
+                outer.wait()
+            finally:
+                outer.kill()
+
+def test_holds_after(): pass
+"""
 ENDS_ITS_WORKER = """
 import os
 
@@ -121,6 +140,13 @@ def test_a_limit_leaves_every_loop(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("--timeout=0.5", "-p", "no:randomly")
     result.assert_outcomes(passed=1, failed=3, errors=1)
     assert result.stdout.str().count("Failed: Timeout") >= 4
+
+
+def test_a_limit_ends_each_wait_of_the_cleanup(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(CONFTEST.format(grace_seconds=60))
+    pytester.makepyfile(test_it=WAITS_IN_CLEANUP)
+    result = pytester.runpytest_subprocess("--timeout=0.5", "-p", "no:randomly", timeout=60)
+    result.assert_outcomes(passed=1, failed=1)
 
 
 def test_a_process_says_where_it_was(pytester: pytest.Pytester) -> None:
