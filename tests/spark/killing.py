@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from odradek_pipeline.errors import PipelineExitCode
-from odradek_pipeline.outputs.named import open_output
 from odradek_pipeline.runs.ranges import Holdings
+from odradek_pipeline.work.worker import open_output
 from tests.spark.killed_run import STOP
 from tests.spark.records import send
 from tests.spark.tables import Row, logged, pipeline, stored

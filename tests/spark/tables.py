@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from odradek_pipeline.cli.main import run
 from odradek_pipeline.cli.table import COMMANDS
-from odradek_pipeline.outputs.named import open_output
 from odradek_pipeline.settings.declared import make_settings
 from odradek_pipeline.work.command import Summary
+from odradek_pipeline.work.worker import open_output
 
 
 class Ran(NamedTuple):

@@ -9,7 +9,7 @@ import pytest
 
 from odradek_pipeline.dead_letters.commands import retry
 from odradek_pipeline.errors import PipelineExitCode
-from odradek_pipeline.outputs.named import open_output
+from odradek_pipeline.work.worker import open_output
 from tests.spark.letters import letters, send
 from tests.spark.tables import pipeline, table
 from tests.support.peers import CreateTopic

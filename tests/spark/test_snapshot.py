@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from odradek_pipeline.errors import FencedError, PipelineExitCode
-from odradek_pipeline.outputs.named import open_output
 from odradek_pipeline.runs.steps import PLANNED, PUBLISHING, WRITING
+from odradek_pipeline.work.worker import open_output
 from tests.spark.tables import Row, hooked, logged, pipeline, stored, table
 from tests.spark.test_tables import place
 from tests.support.peers import topic_creator

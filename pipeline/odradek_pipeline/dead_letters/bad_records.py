@@ -16,16 +16,14 @@ from odradek_pipeline.dead_letters.frames import make_letters
 from odradek_pipeline.dead_letters.headers import DEAD_LETTER_SUFFIX
 from odradek_pipeline.dead_letters.writing import ensure_letter_topic, write_letters
 from odradek_pipeline.errors import BadRecordsError, PipelineSettingError
-from odradek_pipeline.outputs.columns import no_rows, with_origin
-from odradek_pipeline.outputs.output import Committed, OutputState
+from odradek_pipeline.outputs.columns import with_origin
 from odradek_pipeline.runs.ranges import OffsetRange, PartitionKey
 from odradek_pipeline.runs.record import DeadCount, RunRecord
-from odradek_pipeline.runs.steps import DEAD_LETTERS, DECODED, FINISHED, PLANNED, Steps
+from odradek_pipeline.runs.steps import DEAD_LETTERS, DECODED, Steps
 from odradek_pipeline.settings.groups import PROTOBUF, BadRecordSettings, DecodingSettings, DecodingUse
 from odradek_pipeline.work.decoding.decoder import ERROR, RecordDecoder, columns_of, decode_rows
 from odradek_pipeline.work.decoding.named import decoder_for
 from odradek_pipeline.work.decoding.schema import PartSchema, read_schema
-from odradek_pipeline.work.worker import RunWorker
 
 DEAD_LETTER: Final = "dead-letter"
 _MARKER: Final = "odradek-bad-record: "
@@ -126,24 +124,6 @@ class Decoding:
             )
             count = write_letters(of_topic, self.connection.settings)
             self.steps(DEAD_LETTERS, topic=name, letters=count)
-
-
-def commit_ranges(work: RunWorker, known: OutputState, record: RunRecord, settings: DecodingUse) -> Committed:
-    """Read the record's ranges and commit them with it. Raises PipelineError."""
-    try:
-        decoding = Decoding.of(settings, work.connection, record.run, work.steps)
-        work.steps(PLANNED, ranges=len(record.ranges), span=record.span)
-        if not record.ranges:
-            committed = work.output.commit(known, record, no_rows(work.spark, record.columns), work.steps)
-        else:
-            frame = work.read_frame(record.ranges, settings.reading)
-            with decoding.split_rows(frame, record) as (rows, decoded):
-                committed = work.output.commit(known, decoded, rows, work.steps)
-        work.steps(FINISHED)
-        return committed
-    except Exception:
-        work.metrics.count_failure(record.kind)
-        raise
 
 
 @dataclass(frozen=True, slots=True)

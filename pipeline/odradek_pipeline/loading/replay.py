@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from odradek_pipeline.dead_letters.bad_records import commit_ranges
 from odradek_pipeline.errors import NotFoundError, PipelineSettingError
+from odradek_pipeline.loading.load import commit_ranges
 from odradek_pipeline.loading.settings import ReplaySettings
 from odradek_pipeline.outputs.output import Committed
 from odradek_pipeline.runs.plans import plan_replay, ranges_between

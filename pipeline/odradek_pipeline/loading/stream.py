@@ -18,7 +18,6 @@ from types import FrameType
 from typing import Final
 
 from odradek_pipeline.connection.groups import show_positions
-from odradek_pipeline.dead_letters.bad_records import commit_ranges
 from odradek_pipeline.errors import (
     AnswerTimeoutError,
     FencedError,
@@ -27,6 +26,7 @@ from odradek_pipeline.errors import (
     PipelineSettingError,
     UnreachableError,
 )
+from odradek_pipeline.loading.load import commit_ranges
 from odradek_pipeline.loading.settings import StreamSettings
 from odradek_pipeline.outputs.output import Committed, OutputState
 from odradek_pipeline.runs.plans import LogFacts, Plan, plan_load

@@ -1,4 +1,6 @@
-"""The common part of load and replay: the session, the log's facts, the commit, what is counted, and the summary."""
+"""The common part of load and replay: the session, reader and output by name, the log's facts, what is counted, and the
+summary.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,6 @@ from odradek_pipeline.connection.session import (
 )
 from odradek_pipeline.connection.topics import read_log_facts
 from odradek_pipeline.errors import JobRefusedError
-from odradek_pipeline.outputs.named import open_output
 from odradek_pipeline.outputs.output import Committed, MergingOutput, OutputState, RunHistory, TableOutput
 from odradek_pipeline.outputs.parquet.output import ParquetHistory
 from odradek_pipeline.outputs.parquet.store import LocalStore, is_local, local_path
@@ -30,7 +31,13 @@ from odradek_pipeline.runs.ranges import OffsetRange
 from odradek_pipeline.runs.record import REFRESH, SNAPSHOT, RunRecord, run_id
 from odradek_pipeline.runs.steps import CONNECTED, METRICS_SERVED, Steps
 from odradek_pipeline.settings.groups import (
+    DELTA,
+    FORMATS,
+    ICEBERG,
+    KAFKA,
+    ODRADEK,
     PARQUET,
+    READERS,
     MetricsSettings,
     ReaderSettings,
     RunUse,
@@ -39,8 +46,7 @@ from odradek_pipeline.settings.groups import (
 )
 from odradek_pipeline.work.command import RANGES, Console, Summary
 from odradek_pipeline.work.metrics import RunMetrics, expose_metrics
-from odradek_pipeline.work.reading.named import reader_named
-from odradek_pipeline.work.reading.reader import ReadOptions
+from odradek_pipeline.work.reading.reader import Reader, ReadOptions
 
 
 def now_ms() -> int:
@@ -75,7 +81,7 @@ class RunWorker:
     def read_frame(self, ranges: Sequence[OffsetRange], reading: ReaderSettings) -> DataFrame:
         """The records of `ranges`, by the reader that the settings name."""
         options = ReadOptions(reading.is_read_committed, reading.records_per_task)
-        return reader_named(reading.reader).read_frame(self.spark, self.connection, ranges, options)
+        return make_reader(reading.reader).read_frame(self.spark, self.connection, ranges, options)
 
 
 @contextmanager
@@ -239,3 +245,40 @@ def observe_output(output: TableOutput, metrics: RunMetrics) -> TableOutput:
     if isinstance(output, MergingOutput):
         return ObservedMergingOutput(output, metrics)
     return ObservedOutput(output, metrics)
+
+
+# Outputs and readers by the names that settings have. A new one is a row here; its module is imported when it is asked
+# for.
+
+
+def open_output(spark: SparkSession, kind: str, location: str) -> TableOutput:
+    """The output of that kind: a folder or URL for Parquet and Delta, a table's name for Iceberg.
+
+    Raises JobRefusedError.
+    """
+    if kind == PARQUET:
+        from odradek_pipeline.outputs.parquet.output import ParquetOutput
+
+        return ParquetOutput(spark, location)
+    if kind == DELTA:
+        from odradek_pipeline.outputs.delta import DeltaOutput
+
+        return DeltaOutput(spark, location)
+    if kind == ICEBERG:
+        from odradek_pipeline.outputs.iceberg import IcebergOutput
+
+        return IcebergOutput(spark, location)
+    raise JobRefusedError(f"there is no format {kind!r}: it must be {FORMATS}")
+
+
+def make_reader(name: str) -> Reader:
+    """The reader of that name. Raises JobRefusedError."""
+    if name == KAFKA:
+        from odradek_pipeline.work.reading.kafka import KafkaReader
+
+        return KafkaReader()
+    if name == ODRADEK:
+        from odradek_pipeline.work.reading.odradek import OdradekReader
+
+        return OdradekReader()
+    raise JobRefusedError(f"there is no reader {name!r}: it must be {READERS}")

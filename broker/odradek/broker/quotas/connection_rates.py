@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from odradek.broker.quotas.precedence import QuotaTable
-from odradek.broker.quotas.windows import SampledRate
+from odradek.broker.quotas.throttle_times import SampledRate
 from odradek.foundation.limits import QUOTA_METERS_MAX
 from odradek.foundation.named_tuple import NamedTuple
 

@@ -23,7 +23,7 @@ from typing import Final, cast
 from odradek.broker.quotas.keys import CLIENT_KEYS, QuotaKey
 from odradek.broker.quotas.meters import Meter, Meters
 from odradek.broker.quotas.precedence import QuotaTable
-from odradek.broker.quotas.windows import SampledRate
+from odradek.broker.quotas.throttle_times import SampledRate
 from odradek.broker.requests.context import AnyContext
 from odradek.broker.requests.loading import Answer, Handle
 from odradek.foundation.clock import Clock, SystemClock

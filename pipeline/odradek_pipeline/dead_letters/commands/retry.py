@@ -29,9 +29,8 @@ from odradek_pipeline.runs.record import RETRY, RunRecord
 from odradek_pipeline.runs.steps import FINISHED, PLANNED
 from odradek_pipeline.work.command import Console, Summary
 from odradek_pipeline.work.decoding.decoder import columns_of, decode_rows
-from odradek_pipeline.work.reading.named import reader_named
 from odradek_pipeline.work.reading.reader import ReadOptions
-from odradek_pipeline.work.worker import RunWorker, new_record, open_worker
+from odradek_pipeline.work.worker import RunWorker, make_reader, new_record, open_worker
 
 _ORIGIN = ("topic", TOPIC_ID, "partition", "offset")
 
@@ -119,7 +118,7 @@ class LetterRetry:
         options = ReadOptions(
             self._settings.reading.is_read_committed, self._settings.reading.records_per_task
         )
-        reader = reader_named(self._settings.reading.reader)
+        reader = make_reader(self._settings.reading.reader)
         rows = restore_origins(reader.read_frame(self._work.spark, self._work.connection, ranges, options))
         newest_first = Window.partitionBy(*_ORIGIN).orderBy(functions.desc("_attempt"))
         return (

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from odradek.broker.quotas.meters import Meters
 from odradek.broker.quotas.precedence import QuotaTable, Share
+from odradek.broker.quotas.throttle_times import SampledRate
 from odradek.broker.quotas.token_bucket import TokenBucket
-from odradek.broker.quotas.windows import SampledRate
 from odradek.foundation.client_entities import DEFAULT, ClientEntity
 from tests.support.examples import examples
 

@@ -1,4 +1,5 @@
-"""A rate over many small windows, as Apache Kafka's `Rate` over `SampledStat` (`org.apache.kafka.common.metrics`).
+"""How long a client over its quota waits: its rate over many small windows, as Apache Kafka's `Rate` over `SampledStat`
+(`org.apache.kafka.common.metrics`).
 
 A sample begins with the first value after the one before is a window old. It ends when its last value is as old as all
 windows together. The rate is the sum of all samples, divided by the time since the oldest began. That time counts as at
