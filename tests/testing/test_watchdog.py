@@ -13,7 +13,7 @@ from tests.support import watchdog
 
 pytest_plugins = ["tests.support.scheduling", "tests.support.watchdog"]
 watchdog.GRACE_SECONDS = {grace_seconds}
-watchdog.AGAIN_SECONDS = 0.2
+watchdog.AGAIN_SECONDS = {again_seconds}
 """
 KEPT = """
 import contextlib
@@ -110,7 +110,7 @@ HOLDS = "def test_holds(): pass\n"
 STALLED_CONFTEST = """
 from tests.support import stalls
 
-stalls.MARGIN_SECONDS = 2.0
+stalls.MARGIN_SECONDS = 14.5
 
 def pytest_configure(config):
     stalls.register_watch(config)
@@ -135,7 +135,7 @@ def _conftest(
 
 
 def test_a_limit_leaves_every_loop(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest(CONFTEST.format(grace_seconds=120))
+    pytester.makeconftest(CONFTEST.format(grace_seconds=120, again_seconds=20))
     pytester.makepyfile(test_it=IN_A_LOOP)
     result = pytester.runpytest_subprocess("--timeout=0.5", "-p", "no:randomly")
     result.assert_outcomes(passed=1, failed=3, errors=1)
@@ -143,14 +143,14 @@ def test_a_limit_leaves_every_loop(pytester: pytest.Pytester) -> None:
 
 
 def test_a_limit_ends_each_wait_of_the_cleanup(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest(CONFTEST.format(grace_seconds=60))
+    pytester.makeconftest(CONFTEST.format(grace_seconds=60, again_seconds=3))
     pytester.makepyfile(test_it=WAITS_IN_CLEANUP)
     result = pytester.runpytest_subprocess("--timeout=0.5", "-p", "no:randomly", timeout=60)
     result.assert_outcomes(passed=1, failed=1)
 
 
 def test_a_process_says_where_it_was(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest(CONFTEST.format(grace_seconds=0.2))
+    pytester.makeconftest(CONFTEST.format(grace_seconds=0.2, again_seconds=20))
     pytester.makepyfile(test_it=KEPT)
     result = pytester.runpytest_subprocess("--timeout=0.2", "-p", "no:randomly")
     assert result.ret == 1
@@ -158,7 +158,7 @@ def test_a_process_says_where_it_was(pytester: pytest.Pytester) -> None:
 
 
 def test_the_cleanup_of_a_failed_test_is_bounded(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest(CONFTEST.format(grace_seconds=0.2))
+    pytester.makeconftest(CONFTEST.format(grace_seconds=0.2, again_seconds=20))
     pytester.makepyfile(test_it=IN_CLEANUP)
     result = pytester.runpytest_subprocess("--timeout=0.2", "-p", "no:randomly", timeout=60)
     assert result.ret == 1
@@ -166,7 +166,7 @@ def test_the_cleanup_of_a_failed_test_is_bounded(pytester: pytest.Pytester) -> N
 
 
 def test_a_worker_is_replaced_and_its_test_named(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest(CONFTEST.format(grace_seconds=0.2))
+    pytester.makeconftest(CONFTEST.format(grace_seconds=0.2, again_seconds=20))
     pytester.makepyfile(test_it=KEPT)
     result = pytester.runpytest_subprocess("--timeout=0.2", "-p", "no:randomly", "-n1", "--dist=loadfile")
     result.assert_outcomes(passed=2, failed=1)
@@ -177,7 +177,7 @@ def test_a_worker_is_replaced_and_its_test_named(pytester: pytest.Pytester) -> N
 @pytest.mark.parametrize("after", [1, 2, 3])
 def test_the_last_workers_successor_takes_what_is_left(pytester: pytest.Pytester, after: int) -> None:
     """All else is given by then: no other worker is left to take the files that follow."""
-    pytester.makeconftest(CONFTEST.format(grace_seconds=120))
+    pytester.makeconftest(CONFTEST.format(grace_seconds=120, again_seconds=20))
     files = {f"test_{number}": HOLDS for number in range(2, 2 + after)}
     pytester.makepyfile(test_1=ENDS_ITS_WORKER, **files)
     result = pytester.runpytest_subprocess(
@@ -194,5 +194,5 @@ def test_a_run_that_stalls_is_interrupted_and_says_so(pytester: pytest.Pytester)
         "-n1", "--dist=loadfile", "--no-loadscope-reorder", "-p", "no:randomly", "--timeout=0.5", timeout=60
     )
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    result.stderr.fnmatch_lines(["No test began or ended for 2 s: *At work: none"])
+    result.stderr.fnmatch_lines(["No test began or ended for 15 s: *At work: none"])
     result.stdout.fnmatch_lines(["FAILED test_1.py::test_fails*"])
