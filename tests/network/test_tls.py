@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from odradek.foundation.settings.broker_settings import Settings
-from odradek.network import handshakes
+from odradek.network import handshake_turns
 from odradek.network.connection import Connection
 from odradek.network.flow_control import Admission
 from odradek.network.listener import Listener
@@ -269,7 +269,7 @@ async def test_half_handshakes_do_not_hold_up_others_or_the_stop(
 @on_each_loop
 async def test_a_handshake_has_a_time_limit() -> None:
     listener = await started(listen(echo))
-    listener._handshakes = handshakes.Handshakes(seconds_max=0.05)
+    listener._handshakes = handshake_turns.Handshakes(seconds_max=0.05)
     reader, writer = await asyncio.open_connection(*listener.addresses[0])
     assert await reader.read() == b""
     writer.close()

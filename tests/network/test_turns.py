@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from odradek.foundation.turn_limits import PIPELINED_SECONDS_PER_TURN_MAX
-from odradek.network.handshakes import Handshakes
+from odradek.network.handshake_turns import Handshakes
 from odradek.network.request_turns import RequestTurns
 from tests.network.support import Stage, framed
 from tests.support.loop import run

@@ -10,8 +10,8 @@ from odradek.broker.requests.rights import table
 from odradek.broker.requests.rights.rules import nothing
 from odradek.broker.requests.throttling import ClientThrottling
 from odradek.network.ending import Mute
+from odradek.security.authorization.acl_matching import AclIndex
 from odradek.security.authorization.authorizer import Authorizer
-from odradek.security.authorization.index import AclIndex
 from odradek.wire.protocol.api import ApiKey
 from tests.simulation.planting import Bug, must_find
 

@@ -26,7 +26,7 @@ from odradek.wire.protocol.framing import receive_buffer
 if TYPE_CHECKING:
     import ssl
 
-    from odradek.network.handshakes import Handshakes
+    from odradek.network.handshake_turns import Handshakes
     from odradek.network.tls import TlsStream
 
 logger = logging.getLogger(__name__)
@@ -134,7 +134,7 @@ class Listener:
         self._receive_buffer = receive_buffer()
         self._turns = RequestTurns(self._now)
         if self._tls is not None:
-            from odradek.network.handshakes import Handshakes
+            from odradek.network.handshake_turns import Handshakes
             from odradek.network.tls import tls_receive_buffer
 
             self._handshakes = Handshakes()

@@ -4,8 +4,8 @@
     protocol above  -> write -> SSLObject.write -> MemoryBIO -> plain transport
 
 The event loop's own TLS is not used. Uvloop's takes about 730 KiB for a connection that once received 2 MB, this layer
-86. It has no socket that sendfile could write clear bytes to. Handshakes are counted (`handshakes`), and a simulated
-network carries TLS as well. Certificates are checked by OpenSSL, with the context that the caller gives.
+86. It has no socket that sendfile could write clear bytes to. Handshakes are counted (`handshake_turns`), and a
+simulated network carries TLS as well. Certificates are checked by OpenSSL, with the context that the caller gives.
 
 The protocol above is made known of the connection after the handshake. A close sends close_notify and does not wait for
 the peer's. Frames have sizes of their own, so a stream that is cut off cannot pass for a whole one.

@@ -15,9 +15,9 @@ from odradek.broker.requests.rights.rights import LOGGER_NAME
 from odradek.broker.requests.rights.step import AuthorizationStep
 from odradek.broker.requests.rights.table import CHECKS
 from odradek.foundation.rate_limited_log import RateLimitedLog
+from odradek.security.authorization.acl_matching import AclIndex
 from odradek.security.authorization.acls import AclBinding, AclOperation, PatternType, PermissionType
 from odradek.security.authorization.authorizer import Authorizer
-from odradek.security.authorization.index import AclIndex
 from odradek.wire.protocol.api import ApiKey
 from tests.support.loop import run
 from tests.support.rights import (

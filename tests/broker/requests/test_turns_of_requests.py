@@ -20,7 +20,7 @@ from odradek.foundation.turn_limits import (
     PARTITIONS_ANSWERED_AT_ONCE_MAX,
     REQUEST_ELEMENTS_PER_TURN_MAX,
 )
-from odradek.security.authorization.index import AclIndex
+from odradek.security.authorization.acl_matching import AclIndex
 from odradek.storage.lookup import OpenedBatch
 from odradek.wire.protocol import codec, messages
 from odradek.wire.protocol.api import ApiKey

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from odradek.security.authorization.acl_matching import AclIndex
 from odradek.security.authorization.acls import AccessControlEntry, PatternType, ResourcePattern
 from odradek.security.authorization.authorizer import Authorizer, super_users
-from odradek.security.authorization.index import AclIndex
 from tests.compat.authorizer.cells import SUPER_USERS, AclSet, Question, acl_sets, lines, questions
 from tests.support.java import JavaUnavailableError, java_environment, kafka_classpath
 from tests.support.peers import skip_or_fail

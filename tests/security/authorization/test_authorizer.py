@@ -6,6 +6,7 @@ import pytest
 
 from odradek.foundation.errors import InvalidRequest, SettingError
 from odradek.foundation.limits import AUTHORIZATION_DECISIONS_MAX
+from odradek.security.authorization.acl_matching import AclIndex
 from odradek.security.authorization.acls import (
     CLUSTER_NAME,
     AccessControlEntry,
@@ -19,7 +20,6 @@ from odradek.security.authorization.acls import (
 )
 from odradek.security.authorization.authorizer import Authorizer, super_users
 from odradek.security.authorization.filters import AclFilter
-from odradek.security.authorization.index import AclIndex
 
 ORDERS = ResourcePattern(AclResourceType.TOPIC, "orders", PatternType.LITERAL)
 READ = AccessControlEntry("User:alice", "*", AclOperation.READ, PermissionType.ALLOW)

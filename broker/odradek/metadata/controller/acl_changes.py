@@ -17,9 +17,9 @@ from odradek.metadata.controller.requests import Outcome
 from odradek.metadata.image import acl_nodes
 from odradek.metadata.image.image import ImageHolder
 from odradek.metadata.registry.store import Create, Delete, Operation, Put, Store
+from odradek.security.authorization.acl_matching import AclIndex
 from odradek.security.authorization.acls import AccessControlEntry, AclBinding, ResourcePattern, check_binding
 from odradek.security.authorization.filters import AclFilter
-from odradek.security.authorization.index import AclIndex
 
 DeletedAcls = Sequence[AclBinding] | RequestError
 Entries = dict[ResourcePattern, dict[AccessControlEntry, None]]

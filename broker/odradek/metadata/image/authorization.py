@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.image.image import ClusterImage, ImageHolder
+from odradek.security.authorization.acl_matching import AclIndex
 from odradek.security.authorization.authorizer import Authorizer, super_users
-from odradek.security.authorization.index import AclIndex
 
 
 def authorizer_of(settings: Settings, images: ImageHolder) -> Authorizer:

@@ -22,7 +22,7 @@ from odradek.metadata.image.paths import DEFAULT_BROKER
 
 if TYPE_CHECKING:
     from odradek.security.authentication.delegation_tokens import DelegationToken
-    from odradek.security.authorization.index import AclIndex
+    from odradek.security.authorization.acl_matching import AclIndex
 
 logger = logging.getLogger(__name__)
 

@@ -35,7 +35,7 @@ from odradek.metadata.image.topic_names import is_internal_topic
 
 if TYPE_CHECKING:
     from odradek.security.authentication.delegation_tokens import DelegationToken
-    from odradek.security.authorization.index import AclIndex
+    from odradek.security.authorization.acl_matching import AclIndex
 
 Key = TypeVar("Key")
 
@@ -355,7 +355,7 @@ def _with_acls(before: AclIndex | None, changes: Iterable[NodeChange]) -> AclInd
     """The ACLs after changes of their nodes."""
     # Most clusters have no ACLs, and their brokers need not load this.
     from odradek.metadata.image import acl_nodes
-    from odradek.security.authorization.index import AclIndex
+    from odradek.security.authorization.acl_matching import AclIndex
 
     entries = {
         pattern: acl_nodes.read_acls(change)

@@ -13,6 +13,7 @@ from typing import Final
 
 from odradek.foundation.errors import InvalidRequest, SettingError
 from odradek.foundation.limits import AUTHORIZATION_DECISIONS_MAX
+from odradek.security.authorization.acl_matching import AclIndex, Decision
 from odradek.security.authorization.acls import (
     CLUSTER_NAME,
     SUPPORTED_OPERATIONS,
@@ -20,7 +21,6 @@ from odradek.security.authorization.acls import (
     check_principal,
     comparable_host,
 )
-from odradek.security.authorization.index import AclIndex, Decision
 
 # Kafka asks for this name first when it is asked for any name of a type, so that super users pass.
 _ANY_NAME: Final = "hardcode"

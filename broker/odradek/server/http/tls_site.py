@@ -16,7 +16,7 @@ from aiohttp import web
 
 from odradek.foundation.limits import TLS_BYTES_PER_READ
 from odradek.foundation.rate_limited_log import RateLimitedLog
-from odradek.network.handshakes import Handshakes
+from odradek.network.handshake_turns import Handshakes
 from odradek.network.tls import TlsStream, handshake_failure_text, tls_receive_buffer
 from odradek.server.http.strangers import new_connection
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 
+from odradek.security.authorization.acl_matching import AclIndex, Decision
 from odradek.security.authorization.acls import (
     AccessControlEntry,
     AclBinding,
@@ -17,7 +18,6 @@ from odradek.security.authorization.acls import (
     ResourcePattern,
     comparable_host,
 )
-from odradek.security.authorization.index import AclIndex, Decision
 from tests.security.authorization import naive
 from tests.security.authorization.strategies import HOSTS, NAMES, OPERATIONS, PRINCIPALS, TYPES, steps
 from tests.support.examples import examples
