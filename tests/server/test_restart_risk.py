@@ -68,6 +68,20 @@ def test_where_waiting_cannot_help_that_is_said() -> None:
     assert found.never_safe == (TopicPartition("t", 0),), "others that are not in sync are worth waiting for"
 
 
+@pytest.mark.parametrize(
+    ("of", "last_copies"),
+    [
+        (image(t=[((1,), (1,)), ((2,), (2,))]), (T0,)),
+        (image(t=[((1, 2), (1, 2)), ((1, 2), (1,))]), (T1,)),
+        # The other one is in sync, and dead: nobody can read its disk.
+        (image(live=(1, 3), t=[((1, 2), (1, 2)), ((1, 3), (1, 3))]), (T0,)),
+        (image(live=(1, 3), t=[((1, 2), (2,))]), (T0,)),
+    ],
+)
+def test_what_no_other_broker_has_in_sync(of: ClusterImage, last_copies: tuple[TopicPartition, ...]) -> None:
+    assert risk(of, needed=1).last_copies == last_copies
+
+
 def test_the_risk_is_found_once_for_each_image_and_settings() -> None:
     asked: list[str] = []
 

@@ -1,9 +1,11 @@
 """The HTTP server of a broker of a cluster: that of every broker, and GET /can-restart.
 
-200 {"can_restart": true,  "too_few": 0, "only_here": 1, "never_safe": 0, "partitions": [], "never": []}
-503 {"can_restart": false, "too_few": 1, "only_here": 0, "never_safe": 1, "partitions": ["a-0"], "never": ["a-0"]}
-503 {"can_restart": false, "too_few": 0, "only_here": 0, "never_safe": 0, "partitions": [], "never": [],
-     "refused_writes": "the log directory /data is full …"}
+200 {"can_restart": true,  "too_few": 0, "only_here": 1, "never_safe": 0, "last_copies": 1,
+     "partitions": [], "never": [], "last": ["a-0"]}
+503 {"can_restart": false, "too_few": 1, "only_here": 0, "never_safe": 1, "last_copies": 0,
+     "partitions": ["a-0"], "never": ["a-0"], "last": []}
+503 {"can_restart": false, "too_few": 0, "only_here": 0, "never_safe": 0, "last_copies": 0,
+     "partitions": [], "never": [], "last": [], "refused_writes": "the log directory /data is full …"}
 503 {"can_restart": false, "reason": "no controller confirms what the broker knows"}
 
 The answer says whether a broker may be stopped now, for a rolling restart: which partitions would have fewer replicas
@@ -11,6 +13,9 @@ in sync than they need. It compares live in-sync replicas, as the controller rep
 (never more than there are replicas). Partitions with their only replica on this broker are listed separately, and do
 not count: to wait would not keep them available. Partitions that need as many replicas as they have, and have all of
 them in sync, do count. They are listed separately too, so that a caller can choose not to wait for ever.
+
+The last copies are the partitions of which no other live broker has a replica in sync. They are lost when this broker's
+disk goes with it.
 """
 
 from __future__ import annotations
@@ -82,8 +87,10 @@ async def restart_answer(
         "too_few": len(risk.too_few),
         "only_here": len(risk.only_here),
         "never_safe": len(risk.never_safe),
+        "last_copies": len(risk.last_copies),
         "partitions": _list_visible(risk.too_few, names),
         "never": _list_visible(risk.never_safe, names),
+        "last": _list_visible(risk.last_copies, names),
         **({} if refused is None else {"refused_writes": refused}),
     }
 
@@ -106,6 +113,8 @@ class RestartRisk:
     """Partitions without another replica."""
     never_safe: tuple[TopicPartition, ...] = ()
     """The partitions of `too_few` with all other replicas in sync: waiting cannot make them safer."""
+    last_copies: tuple[TopicPartition, ...] = ()
+    """Partitions with a replica here and none in sync on another live broker: they go with this broker's disk."""
 
     @property
     def can_restart(self) -> bool:
@@ -119,6 +128,7 @@ def restart_risk(
     too_few: list[TopicPartition] = []
     only_here: list[TopicPartition] = []
     never_safe: list[TopicPartition] = []
+    last_copies: list[TopicPartition] = []
     live = frozenset(image.brokers)
     for topic in image.topics.values():
         needed: int | None = None
@@ -128,19 +138,27 @@ def restart_risk(
                 continue
             if len(replicas) == 1:
                 only_here.append(TopicPartition(topic.name, partition.partition))
+                last_copies.append(TopicPartition(topic.name, partition.partition))
                 continue
             if needed is None:
                 needed = min_insync_replicas(topic.name)
             # A cluster has tens of thousands of partitions, and nearly all of them have every replica in sync.
             alive = in_sync if live.issuperset(in_sync) else tuple(live.intersection(in_sync))
             others = len(alive) - (broker_id in alive)
+            if not others:
+                last_copies.append(TopicPartition(topic.name, partition.partition))
             settled = len(replicas) - len(partition.adding)
             if others < min(needed, settled):
                 where = TopicPartition(topic.name, partition.partition)
                 too_few.append(where)
                 if others >= settled - 1:
                     never_safe.append(where)
-    return RestartRisk(too_few=tuple(too_few), only_here=tuple(only_here), never_safe=tuple(never_safe))
+    return RestartRisk(
+        too_few=tuple(too_few),
+        only_here=tuple(only_here),
+        never_safe=tuple(never_safe),
+        last_copies=tuple(last_copies),
+    )
 
 
 class LatestRisk:
