@@ -1,5 +1,6 @@
 """A controller's terms: lost sessions, writes whose answers are lost, the wrong one asked, what is left behind."""
 
+import asyncio
 import random
 from functools import partial
 
@@ -59,6 +60,47 @@ async def test_one_that_stands_by_for_another_of_its_id_says_so(caplog: pytest.L
     await second.stop()
     cluster.controllers[first.id] = first
     assert await cluster.create_topic("t") == 0
+
+
+@pytest.mark.parametrize("active_first", [True, False], ids=["active first", "standby first"])
+async def test_after_all_are_killed_at_once_no_dead_controller_is_waited_for(active_first: bool) -> None:
+    """Containers start again in their pods, long before ZooKeeper ends the sessions of before."""
+    cluster = await WholeCluster.start(entries={"min.insync.replicas": "2"})
+    assert await cluster.create_topic("t", partitions=3, replicas=3) == 0
+    assert cluster.active is not None
+    active, loop = cluster.active.id, asyncio.get_running_loop()
+    for controller_id in list(cluster.controllers):
+        # With sessions as long as users have them.
+        store = cluster.stores[cluster.host(controller_id)]
+        store.session_timeout_seconds = 60.0
+    controllers = sorted(cluster.controllers, key=lambda one: (one == active) is not active_first)
+    await cluster.kill_all()
+    began = loop.time()
+    for controller_id in controllers:
+        await cluster.start_controller(controller_id, in_place=True)
+    await asyncio.gather(*(cluster.start_broker(number) for number in (1, 2, 3)))
+    await cluster.until(lambda: -1 not in cluster.leaders("t", seen_by=1))
+
+    async def takes_records(partition: int) -> bool:
+        leader = cluster.leaders("t", seen_by=1)[partition]
+        return int((await cluster.produce(leader, "t", partition, b"v", acks=-1)).error_code) == 0
+
+    for partition in range(3):
+        await eventually("the partition takes records", lambda at=partition: takes_records(at))
+    assert loop.time() - began < 3.0
+
+
+async def test_two_of_one_id_and_address_do_not_replace_each_other_for_ever() -> None:
+    """Two hosts that pass for one are a mistake: each begins one term at most because of it."""
+    cluster = await WholeCluster.start(brokers=1, controllers=1)
+    first = cluster.active
+    assert first is not None
+    cluster.network.stop_listening(cluster.host(first.id))
+    second = await cluster.start_controller(first.id, in_place=True)
+    await cluster.until(lambda: second.is_active)
+    await asyncio.sleep(30)
+    assert second.is_active and not first.is_active and (first.terms, second.terms) == (1, 1)
+    await first.stop()
 
 
 async def test_one_that_stands_by_says_so_to_all_but_api_versions() -> None:

@@ -79,8 +79,7 @@ class MemoryNetwork:
     def isolate(self, host: str) -> None:
         """The host is unreachable in both directions, also after `heal`; connections to it are refused."""
         self._isolated.add(host)
-        for address in [one for one in self.listening if one[0] == host]:
-            del self.listening[address]
+        self.stop_listening(host)
 
     def is_parted(self, source: str, target: str) -> bool:
         """Whether nothing gets from `source` to `target`."""
@@ -100,6 +99,11 @@ class MemoryNetwork:
         for transport in list(self.connections):
             if transport.local[0] == host:
                 transport.abort()
+
+    def stop_listening(self, host: str) -> None:
+        """As when the process there is killed: nobody listens, and another process may."""
+        for address in [one for one in self.listening if one[0] == host]:
+            del self.listening[address]
 
     def delay(self) -> float:
         least, most = self.delay_seconds

@@ -105,8 +105,9 @@ class WholeCluster:
             "rng": random.Random(self.chance.getrandbits(64)),
         }
 
-    async def start_controller(self, controller_id: int) -> ControllerProcess:
-        host = self._new_host(controller_id)
+    async def start_controller(self, controller_id: int, *, in_place: bool = False) -> ControllerProcess:
+        """With `in_place` where it was killed, as a container in its pod."""
+        host = self.host(controller_id) if in_place else self._new_host(controller_id)
         listeners = f"PLAINTEXT://{host}:9093"
         settings = Settings({"node.id": str(controller_id), "listeners": listeners, **self.entries})
         controller = ControllerProcess(settings, **self._parts(host))
@@ -159,6 +160,24 @@ class WholeCluster:
     def kill_controller(self, controller_id: int) -> None:
         """As kill -9, and the session's expiry at once."""
         self._kill(self.host(controller_id), self.controllers.pop(controller_id))
+
+    async def kill_all(self) -> None:
+        """As kill -9 of all processes at once; the registry has their sessions until the timeout."""
+        for broker_id in list(self.brokers):
+            await self._forget_client(broker_id)
+            broker = self.brokers.pop(broker_id)
+            self.disks[broker_id] = copy.deepcopy(self.disks[broker_id])
+            self.disks[broker_id].kill()
+            self._cut_off(self.host(broker_id), broker)
+            self.network.isolate(self.host(broker_id))
+        for controller_id in list(self.controllers):
+            self._cut_off(self.host(controller_id), self.controllers.pop(controller_id))
+
+    def _cut_off(self, host: str, process: object) -> None:
+        self.stores.pop(host).sever()
+        self.network.reset(host)
+        self.network.stop_listening(host)
+        self._dead.append(process)
 
     def _kill(self, host: str, process: object) -> None:
         """A process cannot be killed at any point here: the rest of it is isolated from everything for ever."""

@@ -7,8 +7,11 @@ old one is written any more, whether or not its controller knows.
 
 A term ends when the session expires, when the registry did not answer for the session's timeout, or by `resign`. It
 also ends when the node is deleted, which is how an operator asks for another controller. The same controller may be
-elected again, for another term. A node that this process left in an earlier session, or that an earlier run with the
-same `identity` left, is replaced at once.
+elected again, for another term.
+
+A node that this process left in an earlier session is replaced at once. So is one that an earlier run with the same
+`identity` left, instead of after that run's session timeout: an identity is a text that only one process at a time can
+have. Where two have it all the same, each replaces the other once at most, since one that was elected before does not.
 """
 
 from __future__ import annotations
@@ -138,10 +141,11 @@ class ControllerElection(SessionTask):
 
     def _may_replace(self, there: Node, *, session_id: int) -> bool:
         """Whether we left that node: by a write whose answer was lost, in an earlier session, or in an earlier run."""
+        if there.owner in (session_id, self._session_id):
+            return True
+        has_run = self._session_id is not None
         identity = nodes.read_identity(paths.CONTROLLER, there.data)
-        return there.owner in (session_id, self._session_id) or (
-            bool(identity) and identity == self._identity
-        )
+        return not has_run and bool(identity) and identity == self._identity
 
     def _candidacy(self, epoch: Node | None, there: Node | None) -> list[Operation]:
         text = str(_epoch(epoch) + 1).encode()

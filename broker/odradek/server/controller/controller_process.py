@@ -183,7 +183,8 @@ class ControllerProcess:
             store,
             self._clock,
             controller_id=self.id,
-            identity=f"{self.id}-{self._rng.getrandbits(64):016x}",
+            # It listens there, so no other process does: a container that is killed starts again with the same.
+            identity=f"{self.id}@{self.endpoint.host}:{self.endpoint.port}",
             callbacks=ElectionCallbacks(
                 on_elected=lambda term: self._begin_term(store, term),
                 on_lost=self._end_term,
