@@ -12,7 +12,7 @@ from odradek.foundation.ids import TopicPartition
 from odradek.mirror.counters import FlowCounters, FlowError
 from odradek.mirror.mirror import Mirror
 from tests.mirror.virtual_clusters import GROUP, TwoWholeClusters, clusters, mirroring
-from tests.support.mirroring import running, until
+from tests.support.mirroring import committed, running, until
 from tests.support.polling import eventually
 
 KEY = TopicPartition("t", 0)
@@ -84,6 +84,55 @@ async def test_a_leader_without_copied_records_stops_it(
         async with running(mirroring()):
             await both.produce("after")
             await until(lambda: both.copy_is("a", "b", "lost", *grown, "after"))
+
+
+@pytest.mark.parametrize("is_running", [True, False], ids=["while it runs", "while it is stopped"])
+@pytest.mark.parametrize("how", ["truncated", "recreated"])
+async def test_heartbeats_have_nothing_to_lose_and_begin_again(
+    how: str, is_running: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker of the source gets a new volume, or the topic is made again: no reason to look after the mirror."""
+    async with clusters(monkeypatch) as both:
+        source = both.source
+        assert await source.create_topic("heartbeats", assignment=[[2, 1]]) == 0
+
+        async def beat(*values: str) -> None:
+            leader = source.leaders("heartbeats", seen_by=min(source.brokers))[0]
+            for value in values:
+                answer = await source.produce(leader, "heartbeats", 0, value.encode(), acks=-1)
+                assert answer.error_code == 0
+
+        async def shows(value: str) -> bool:
+            async with both.client("b") as target:
+                rows = (await committed(target, "a.heartbeats")).get(0, [])
+            return bool(rows) and rows[-1][2] == value.encode()
+
+        async def lose() -> None:
+            if how == "truncated":
+                await replaced(both, follower)
+                await source.until(lambda: source.leaders("heartbeats", seen_by=follower) == [follower])
+            else:
+                async with both.client("a") as client:
+                    await TopicAdmin(client).delete("heartbeats")
+                    await TopicAdmin(client).create("heartbeats", partitions=1, replication_factor=1)
+                await source.until(lambda: "heartbeats" in source.image(min(source.brokers)).topics)
+
+        async with running(mirroring()) as mirror:
+            await beat("1")
+            follower = await without_the_follower(both)
+            await beat("2", "3", "4")
+            await until(lambda: shows("4"))
+            if is_running:
+                await lose()
+                await beat("5")
+                await until(lambda: shows("5"))
+                assert not any(of.stopped for of in mirror.flows[0].counters.partitions.values())
+        if not is_running:
+            await lose()
+            await beat("5")
+            async with running(mirroring()) as mirror:
+                await until(lambda: shows("5"))
+                assert not any(of.stopped for of in mirror.flows[0].counters.partitions.values())
 
 
 async def with_an_isolated_leader(both: TwoWholeClusters) -> tuple[int, int]:

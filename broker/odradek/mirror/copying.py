@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from odradek.client.admin.groups import GroupAdmin
@@ -57,6 +57,8 @@ class FlowParts(NamedTuple):
     listeners: Sequence[PassedListener]
     begin: Callable[[Mapping[TopicPartition, PartitionStart]], Awaitable[None]]
     """Awaited between the reading of positions and the first fetch."""
+    is_renewable: Callable[[str], bool]
+    """Whether a topic of the source has nothing that can be lost or doubled, so that it may begin again: heartbeats."""
 
 
 class Copying:
@@ -74,10 +76,14 @@ class Copying:
         self._renewed_at = 0.0
 
     async def begin(
-        self, targets: Sequence[TopicPartition], *, refused: Mapping[TopicPartition, Mismatch]
+        self,
+        targets: Sequence[TopicPartition],
+        *,
+        refused: Mapping[TopicPartition, Mismatch],
+        renewed: Collection[TopicPartition] = (),
     ) -> None:
         """Read the positions of these partitions of the target, and begin to read their sources. `refused` are
-        partitions of the source that the target takes no more of.
+        partitions of the source that the target takes no more of, `renewed` those that begin again.
         """
         parts = self._parts
         source_of = self._sources(targets)
@@ -87,10 +93,12 @@ class Copying:
         mismatches: dict[TopicPartition, Mismatch] = {}
         for target, offset in committed.items():
             source = source_of.get(target)
-            if source is None:
+            if source is None or source in renewed:
                 continue
             found = refused.get(source) or read_position(offset, self._identities[source])
-            if isinstance(found, Mismatch):
+            if isinstance(found, Mismatch) and source not in refused and parts.is_renewable(source.topic):
+                logger.info("partition %s begins again: %s", source, found.what)
+            elif isinstance(found, Mismatch):
                 mismatches[source] = found
             else:
                 self._positions[source] = found

@@ -30,7 +30,7 @@ from odradek.mirror.copying import FlowParts
 from odradek.mirror.counters import FlowCounters
 from odradek.mirror.errors import MirrorRefused, PartitionStopped
 from odradek.mirror.heartbeats import Heartbeats
-from odradek.mirror.naming import IdentityReplicationPolicy, ReplicationPolicy
+from odradek.mirror.naming import IdentityReplicationPolicy, ReplicationPolicy, is_heartbeats
 from odradek.mirror.positions import source_cluster
 from odradek.mirror.settings import GROUP_PREFIX, IDENTITY_POLICY, FlowSettings
 from odradek.mirror.source_reader import SourceReader
@@ -125,6 +125,7 @@ class Flow:
                 counters=self.counters,
                 listeners=[self.counters, self._offsets],
                 begin=self._offsets.begin,
+                is_renewable=lambda topic: is_heartbeats(self.policy, topic),
             ),
             prepare_topics=self._prepare,
             on_state=self._set_state,

@@ -13,6 +13,8 @@ A partition stops for good, with an error, where continuing could lose or double
     topic-recreated       the topic's name belongs to another topic now
     damaged               a batch that has to be opened is damaged, also after it was read again
 
+A topic of heartbeats has nothing to lose: it begins again instead (`FlowParts.is_renewable`).
+
 Other errors are tried again with growing pauses, for as long as they last.
 """
 
@@ -390,7 +392,6 @@ class SourceReader:
 
     def _stop_partition(self, one: SourcePartition, kind: str, what: str) -> None:
         one.stopped = self._stop(one.topic_partition, kind, what)
-        logger.error("%s", one.stopped)
 
     def _note_failure(self, partitions: Iterable[SourcePartition], failure: OdradekError) -> None:
         if isinstance(failure, METADATA_STALE):

@@ -96,6 +96,7 @@ class Worker:
         self._share: tuple[Sequence[TopicPartition], Place] | None = None
         self._refused: dict[TopicPartition, Mismatch] = {}
         self._refusals: Counter[TopicPartition] = Counter()
+        self._renewed: set[TopicPartition] = set()
         self._is_joining = False
         self._copying: Copying | None = None
         self.is_leader = False
@@ -114,9 +115,16 @@ class Worker:
         self._must_look = self._must_join = True
 
     def stop_partition(self, source: TopicPartition, kind: str, what: str) -> PartitionStopped:
-        """Note that a partition is not mirrored any more; for the reader."""
+        """Note that a partition is not mirrored any more, or begins again in the next generation; for the reader."""
         assert self._copying is not None
-        return self._copying.stop(source, kind, what)
+        if self._parts.is_renewable(source.topic):
+            logger.info("partition %s begins again: %s", source, what)
+            self._renewed.add(source)
+            self._must_join = True
+            return PartitionStopped(what, kind=kind)
+        stopped = self._copying.stop(source, kind, what)
+        logger.error("%s", stopped)
+        return stopped
 
     async def renew_rules(self) -> None:
         """Learn again what the target's topics take."""
@@ -177,7 +185,8 @@ class Worker:
             copying = Copying(self._parts, writer, must_end=self._is_over)
             self._copying = copying
             try:
-                await copying.begin(partitions, refused=self._refused)
+                await copying.begin(partitions, refused=self._refused, renewed=self._renewed)
+                self._renewed.clear()
             except OdradekError:
                 self._must_look = True  # the topics may have changed
                 raise
