@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
+import shlex
 import shutil
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
-from tests.support.helm import CHARTS, objects, template
+from tests.support.broker_process import Broker
+from tests.support.helm import CHARTS, helm, objects, template
+from tests.support.kubernetes_api import ApiServer, running_api_server
+from tests.support.local_process import running
 
 
 @pytest.fixture
@@ -104,3 +111,89 @@ def test_a_cluster_for_production_is_not_warned_of(notes: Notes) -> None:
 )
 def test_the_operators_notes_say_where_it_works(notes: Notes, settings: tuple[str, ...], words: str) -> None:
     assert words in notes("odradek-operator", *settings)
+
+
+def commands(text: str) -> list[str]:
+    """The lines that are for a shell, without what a line begins with to say what it is for."""
+    found = (re.search(r"^  (?:.*\S {2,})?((?:echo|kubectl|helm) .+)$", line) for line in text.splitlines())
+    return [one[1] for one in found if one is not None]
+
+
+@pytest.mark.thorough
+@pytest.mark.integration
+def test_the_commands_that_are_printed_do_what_they_say(notes: Notes, tmp_path: Path) -> None:
+    """Those for a broker's pod against a broker; the others against an API server, where the operator's work is done.
+
+    The broker makes no topics for clients, as those of a Cluster.
+    """
+    listener = "cluster.spec.listeners[0]"
+    outside = (f"{listener}.name=world", f"{listener}.type=NodePort", f"{listener}.port=9094")
+    printed = commands(notes("odradek", *outside))
+    inside = [line for line in printed if " exec " in line]
+    assert len(inside) == 3 and len(printed) == 7
+    with running(Broker(tmp_path / "broker", settings={"auto.create.topics.enable": "false"})) as broker:
+        answers = [run_in_pod(line, bootstrap=broker.bootstrap) for line in inside]
+    assert answers[-1].splitlines() == ["world"]
+    with running_api_server(tmp_path / "api-server") as server:
+        server.install_definitions()
+        server.kubectl("create", "namespace", "data")
+        server.kubectl("create", "serviceaccount", "default", "--namespace", "data")
+        make_served_cluster(server)
+        for line in printed:
+            if line.startswith("kubectl") and line not in inside:
+                answer = server.kubectl(*shlex.split(line)[1:])
+                assert ("get cluster" in line) is (answer == "1.2.3.4:30000")
+        for line in commands(notes("odradek-operator")):
+            if line.startswith("kubectl get"):
+                assert "log" in server.kubectl(*shlex.split(line)[1:])
+    (install,) = [line for line in commands(notes("odradek-operator")) if line.startswith("helm install")]
+    assert "kind: Topic" in helm(
+        "template", *shlex.split(install.replace("helm/odradek", str(CHARTS / "odradek")))[2:]
+    )
+
+
+@pytest.mark.thorough
+def test_no_command_without_a_login_is_offered_where_one_is_needed(notes: Notes) -> None:
+    printed = commands(notes("odradek", "cluster.spec.internalListener.tls=true"))
+    assert printed and not any(" exec " in line or line.startswith("helm test") for line in printed)
+
+
+def run_in_pod(line: str, *, bootstrap: str) -> str:
+    """What a line prints whose program would run in a broker's pod."""
+    here, pod, command = re.split(r"kubectl --namespace data exec --stdin (log-broker-0) -- ", line)
+    assert pod and command.startswith("odradek ")
+    command = command.replace("log-bootstrap.data.svc:9092", bootstrap)
+    script = f"{here}{sys.executable} -m {command}"
+    done = subprocess.run(
+        ["sh", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+    )
+    assert done.returncode == 0, f"{script}: {done.stderr}"
+    return done.stdout
+
+
+def make_served_cluster(server: ApiServer) -> None:
+    """A Cluster `log` as the operator leaves it when it serves."""
+    cluster = {
+        "apiVersion": "odradek.io/v1",
+        "kind": "Cluster",
+        "metadata": {"name": "log", "namespace": "data"},
+        "spec": {"zookeeper": {"servers": {}}},
+    }
+    server.kubectl("create", "--filename", "-", given=json.dumps(cluster))
+    ready = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "Serving",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    listeners = [{"name": "world", "type": "NodePort", "bootstrap": "1.2.3.4:30000"}]
+    patch = {"status": {"conditions": [ready], "listeners": listeners}}
+    server.kubectl(
+        *("--namespace", "data", "patch", "cluster.odradek.io/log", "--subresource=status"),
+        *("--type=merge", "--patch", json.dumps(patch)),
+    )
