@@ -274,6 +274,9 @@ def test_the_operators_rights_suffice_for_a_mirror(
 ) -> None:
     """The API server takes all that a Mirror is made of, and a second look writes nothing."""
     installed("install", "odradek-operator", str(CHARTS / "odradek-operator"), "--set", "crds.install=false")
+    server.kubectl(
+        "create", "secret", "generic", "theirs", "--namespace", namespace, "--from-literal=client.properties="
+    )
     sources = [{"alias": "a", "bootstrap": "a:9092", "clientSecret": "theirs"}]
     wanted = {"target": {"alias": "b", "bootstrap": "b:9092"}, "sources": sources}
     mirror = manifest(MIRRORS, "copy", wanted, namespace=namespace)

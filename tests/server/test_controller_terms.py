@@ -86,7 +86,7 @@ async def test_after_all_are_killed_at_once_no_dead_controller_is_waited_for(act
         return int((await cluster.produce(leader, "t", partition, b"v", acks=-1)).error_code) == 0
 
     for partition in range(3):
-        await eventually("the partition takes records", lambda at=partition: takes_records(at))
+        await eventually("the partition takes records", partial(takes_records, partition))
     assert loop.time() - began < 3.0
 
 

@@ -73,7 +73,7 @@ def test_where_waiting_cannot_help_that_is_said() -> None:
     [
         (image(t=[((1,), (1,)), ((2,), (2,))]), (T0,)),
         (image(t=[((1, 2), (1, 2)), ((1, 2), (1,))]), (T1,)),
-        # The other one is in sync, and dead: nobody can read its disk.
+        # The other one is in sync, and dead: no broker can read its disk.
         (image(live=(1, 3), t=[((1, 2), (1, 2)), ((1, 3), (1, 3))]), (T0,)),
         (image(live=(1, 3), t=[((1, 2), (2,))]), (T0,)),
     ],

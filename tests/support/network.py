@@ -101,7 +101,7 @@ class MemoryNetwork:
                 transport.abort()
 
     def stop_listening(self, host: str) -> None:
-        """As when the process there is killed: nobody listens, and another process may."""
+        """As when the process there is killed: none listens, and another process may."""
         for address in [one for one in self.listening if one[0] == host]:
             del self.listening[address]
 

@@ -112,11 +112,19 @@ class Context:
     @property
     def zookeeper_connect(self) -> str:
         """The ensemble, with the path below which this cluster is kept."""
-        own = f"/{self.namespace}/{self.name}"
         given = self.spec.zookeeper.connect
         if given is None:
-            return f"{self.dns_name(self.object_name(ZOOKEEPER))}:{ZOOKEEPER_PORT}{own}"
-        return given if "/" in given else given + own
+            return f"{self.dns_name(self.object_name(ZOOKEEPER))}:{ZOOKEEPER_PORT}{self._own_path}"
+        return given if "/" in given else given + self._own_path
+
+    @property
+    def zookeeper_path(self) -> str:
+        """The path below which this cluster is kept."""
+        return "/" + self.zookeeper_connect.partition("/")[2]
+
+    @property
+    def _own_path(self) -> str:
+        return self.spec.zookeeper.path or f"/{self.namespace}/{self.name}"
 
     def selector(self, component: str) -> dict[str, str]:
         """The labels by which pods are found. They cannot change after a release: a StatefulSet's selector is fixed.

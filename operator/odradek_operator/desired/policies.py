@@ -20,6 +20,7 @@ from odradek_operator.desired.names import (
 # `kubectl describe poddisruptionbudget` shows it, which explains why a drain waits.
 _WHY_HELD = (
     "No broker may be evicted while partitions would fall below min.insync.replicas by it, or a broker is not ready. "
+    "Nor while a volume with the last copy of something would go with its pod. "
     "The condition Evictions of the Cluster {cluster} names them."
 )
 
@@ -43,19 +44,33 @@ def service_accounts(context: Context) -> list[Json]:
     ]
 
 
-def disruption_budgets(context: Context) -> list[Json]:
-    """Of controllers and ZooKeeper servers: a drain takes one pod of a kind at a time."""
-    return [
-        _budget(
-            context, context.object_name(component), component, {"matchLabels": context.selector(component)}
-        )
-        for component in components(context)
-        if component != BROKER
-    ]
+def disruption_budgets(context: Context, *, keeps_servers: bool = False) -> list[Json]:
+    """Of controllers and ZooKeeper servers: a drain takes one pod of a kind at a time.
+
+    With `keeps_servers` no ZooKeeper server: its volume would go with its pod, and no other server has the data.
+    """
+    budgets = []
+    for component in components(context):
+        if component != BROKER:
+            is_held = keeps_servers and component == ZOOKEEPER
+            selector = {"matchLabels": context.selector(component)}
+            budgets.append(
+                _budget(
+                    context,
+                    context.object_name(component),
+                    component,
+                    selector,
+                    max_unavailable=0 if is_held else 1,
+                    keeps_unready=is_held,
+                )
+            )
+    return budgets
 
 
-def broker_budgets(context: Context, *, is_held: bool) -> list[Json]:
+def broker_budgets(context: Context, *, is_held: bool, keeps_unready: bool = False) -> list[Json]:
     """Of brokers: one at a time, and none while `is_held`.
+
+    Pods that do not serve may go all the same, except with `keeps_unready`.
 
     The first budget counts only pods that carry the label odradek.io/caught-up, against all that the StatefulSet is to
     have. So a new pod is missing in it until the operator has seen its partitions in sync, even where the operator is
@@ -67,16 +82,32 @@ def broker_budgets(context: Context, *, is_held: bool) -> list[Json]:
         "matchExpressions": [{"key": CAUGHT_UP_LABEL, "operator": "DoesNotExist"}],
     }
     return [
-        _budget(context, context.object_name("broker-catching-up"), BROKER, has_none, max_unavailable=0),
-        _budget(context, context.object_name(BROKER), BROKER, has_label, max_unavailable=0 if is_held else 1),
+        _budget(
+            context,
+            context.object_name("broker-catching-up"),
+            BROKER,
+            has_none,
+            max_unavailable=0,
+            keeps_unready=keeps_unready,
+        ),
+        _budget(
+            context,
+            context.object_name(BROKER),
+            BROKER,
+            has_label,
+            max_unavailable=0 if is_held else 1,
+            keeps_unready=keeps_unready,
+        ),
     ]
 
 
-def _budget(context: Context, name: str, component: str, selector: Json, *, max_unavailable: int = 1) -> Json:
+def _budget(
+    context: Context, name: str, component: str, selector: Json, *, max_unavailable: int, keeps_unready: bool
+) -> Json:
     # A pod that does not serve anyway may go at any time: it may be the node that keeps it from serving.
     spec = {
         "maxUnavailable": max_unavailable,
-        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        "unhealthyPodEvictionPolicy": "IfHealthyBudget" if keeps_unready else "AlwaysAllow",
         "selector": selector,
     }
     why = {"kubernetes.io/description": _WHY_HELD.format(cluster=context.name)} if component == BROKER else {}

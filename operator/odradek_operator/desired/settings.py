@@ -28,6 +28,8 @@ LOG_FOLDER = "/data/log"
 # A pod whose start fails is started again after 10 s, then 20, then 40. Waiting for a ZooKeeper whose image is still
 # being fetched is faster. The pod is alive until then, and not ready.
 _ZOOKEEPER_WAIT_MS = 300_000
+# So long the cluster waits for a controller whose pod is gone. A controller that is away for it costs an election.
+_CONTROLLER_SESSION_MS = 6_000
 
 
 def shared_settings(spec: ClusterSpec, brokers: int) -> dict[str, str]:
@@ -81,6 +83,7 @@ def controller_settings(context: Context) -> dict[str, str]:
     if is_secured(context.spec):
         protocols = dict.fromkeys((CONTROLLER_LISTENER, HTTP_LISTENER), "SSL")
     return {
+        "zookeeper.session.timeout.ms": str(_CONTROLLER_SESSION_MS),
         **shared_settings(context.spec, context.brokers),
         **authorization_settings(context),
         **controller_listener_settings(context.spec),

@@ -31,6 +31,13 @@ echo $id > /data/myid
 known=$(cat /conf/version)
 own=$(ls $mine | sed -n 's/^zoo.cfg.dynamic.\\([0-9a-f]*\\)$/\\1/p' | awk '{{ print length, $0 }}' | sort | tail -1)
 own=${{own#* }}
+hosts() {{ sed -n 's/^\\(server[.][0-9]*=[^:]*\\):.*/\\1/p' "$1"; }}
+hosts /conf/servers > $mine/hosts
+if [ -n "$own" ] && ! hosts $mine/zoo.cfg.dynamic.$own | grep -qxFf $mine/hosts; then
+  echo "the configuration $own on this volume names other servers: it was restored from elsewhere, and is left out"
+  rm -f $mine/zoo.cfg.dynamic*
+  own=
+fi
 if [ -n "$own" ] && [ $((0x$own)) -gt $((0x$known)) ]; then
   config=$mine/zoo.cfg.dynamic.$own
 else

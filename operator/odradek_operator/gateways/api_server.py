@@ -53,6 +53,7 @@ _REQUEST_TIMEOUT: Final = aiohttp.ClientTimeout(total=REQUEST_SECONDS_MAX)
 _APPLY: Final = "application/apply-patch+yaml"
 _JSON_PATCH: Final = "application/json-patch+json"
 _MERGE_PATCH: Final = "application/merge-patch+json"
+_ONLY_METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _EVENT_MESSAGE_LENGTH_MAX: Final = 1000
 _UNAUTHORIZED: Final = 401
 _ERRORS: Final[Mapping[int, type[KubernetesError]]] = {
@@ -113,12 +114,17 @@ class ApiServerGateway:
         labels: Mapping[str, str] | None = None,
         fields: Mapping[str, str] | None = None,
     ) -> Sequence[Json]:
-        selectors = {"label_selector": _selector(labels), "field_selector": _selector(fields)}
+        label_selector, field_selector = _selector(labels), _selector(fields)
         found: list[Json] = []
         following: str | None = None
         while True:
             page = await self._call(
-                "GET", api.path(namespace), limit=PAGE_SIZE, _continue=following, **selectors
+                "GET",
+                api.path(namespace),
+                limit=PAGE_SIZE,
+                _continue=following,
+                label_selector=label_selector,
+                field_selector=field_selector,
             )
             # Items of a list do not say what they are.
             found.extend({"apiVersion": api.group_version, "kind": api.kind} | item for item in page["items"])
@@ -130,7 +136,7 @@ class ApiServerGateway:
         path = api_of(manifest).path(metadata(manifest).get("namespace"))
         return await self._call("POST", path, body=manifest, field_manager=FIELD_MANAGER)
 
-    async def apply(self, manifest: Json, *, force: bool = True) -> Json:
+    async def apply(self, manifest: Json, *, force: bool = True, dry_run: bool = False) -> Json:
         path = api_of(manifest).path(metadata(manifest).get("namespace"), metadata(manifest)["name"])
         return await self._call(
             "PATCH",
@@ -139,6 +145,7 @@ class ApiServerGateway:
             content_type=_APPLY,
             field_manager=FIELD_MANAGER,
             force_conflicts=force,
+            dry_run="All" if dry_run else None,
         )
 
     async def replace(self, manifest: Json) -> Json:
@@ -170,10 +177,16 @@ class ApiServerGateway:
         patch = {"metadata": {"annotations": dict(annotations)}}
         return await self._call("PATCH", api.path(namespace, name), body=patch, content_type=_MERGE_PATCH)
 
-    async def merge(self, api: Api, namespace: str | None, name: str, patch: Json) -> Json:
-        path = api.path(namespace, name)
+    async def merge(
+        self, api: Api, namespace: str | None, name: str, patch: Json, *, only_metadata: bool = False
+    ) -> Json:
         return await self._call(
-            "PATCH", path, body=patch, content_type=_MERGE_PATCH, field_manager=FIELD_MANAGER
+            "PATCH",
+            api.path(namespace, name),
+            body=patch,
+            content_type=_MERGE_PATCH,
+            field_manager=FIELD_MANAGER,
+            headers={"Accept": _ONLY_METADATA} if only_metadata else {},
         )
 
     async def set_labels(
@@ -226,12 +239,14 @@ class ApiServerGateway:
             event_manifest(about, type, reason, message, name=name, namespace=namespace, now=now)
         )
 
-    async def _call(self, method: str, path: str, **given: object) -> Json:
+    async def _call(
+        self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **given: object
+    ) -> Json:
         """One request and its answer. `given` are the dynamic client's names for what goes along."""
         async with self._places:
             try:
                 async with await self._request(
-                    method, path, _request_timeout=_REQUEST_TIMEOUT, **given
+                    method, path, headers or {}, _request_timeout=_REQUEST_TIMEOUT, **given
                 ) as answer:
                     content = await answer.read()
             except ApiException as refused:
@@ -244,23 +259,25 @@ class ApiServerGateway:
                 ) from failure
         return _parse_object(content)
 
-    async def _request(self, method: str, path: str, **given: object) -> aiohttp.ClientResponse:
+    async def _request(
+        self, method: str, path: str, headers: Mapping[str, str], **given: object
+    ) -> aiohttp.ClientResponse:
         """An answer that is no refusal, unread. Raises ApiException, and what aiohttp raises."""
         client = await self._open_client()
         try:
-            return await self._send(client, method, path, **given)
+            return await self._send(client, method, path, headers, **given)
         except ApiException as refused:
             # Nothing was carried out, so that it may be sent again.
             if refused.status != _UNAUTHORIZED or not await self._renew_client(client):
                 raise
-        return await self._send(await self._open_client(), method, path, **given)
+        return await self._send(await self._open_client(), method, path, headers, **given)
 
     async def _send(
-        self, client: ApiClient, method: str, path: str, **given: object
+        self, client: ApiClient, method: str, path: str, headers: Mapping[str, str], **given: object
     ) -> aiohttp.ClientResponse:
         try:
             answer: aiohttp.ClientResponse = await DynamicClient(client).request(
-                method, path, serialize=False, header_params=dict(self._headers), **given
+                method, path, serialize=False, header_params={**self._headers, **headers}, **given
             )
         except ApiException as refused:
             self._answers[method, refused.status] += 1

@@ -38,15 +38,16 @@ _MEASURE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartAnswer:
-    """A broker's answer about its own restart. `waiting_for` may become safe, `never_safe` cannot by waiting;
-    `only_here` is the number of partitions without another replica. `refused_writes` is its text about a full disk,
-    with which it may not start again; empty without one.
+    """A broker's answer about its own restart. `waiting_for` may become safe, `never_safe` cannot by waiting.
+    `last_copies` is the number of partitions of which no other broker has a replica in sync, and `last_named` are some
+    of them. `refused_writes` is its text about a full disk, with which it may not start again; empty without one.
     """
 
     known: bool
     waiting_for: tuple[str, ...] = ()
     never_safe: tuple[str, ...] = ()
-    only_here: int = 0
+    last_copies: int = 0
+    last_named: tuple[str, ...] = ()
     refused_writes: str = ""
 
     @property
@@ -172,7 +173,9 @@ class HttpClusterAdmin:
             known=True,
             waiting_for=waiting,
             never_safe=never,
-            only_here=int(found.get("only_here", 0)),
+            # An earlier version counts those without another replica, and those with too few in sync.
+            last_copies=int(found.get("last_copies", found.get("only_here", 0) + found["too_few"])),
+            last_named=tuple(str(where) for where in found.get("last", ())),
             refused_writes=str(found.get("refused_writes", "")),
         )
 

@@ -118,8 +118,11 @@ class Kubernetes(Protocol):
     async def create(self, manifest: Json) -> Json:
         """Make an object that is not there. Raises Conflict when it is."""
 
-    async def apply(self, manifest: Json, *, force: bool = True) -> Json:
-        """Server-side apply: what is named in the manifest is ours, and what we named before and now do not is gone."""
+    async def apply(self, manifest: Json, *, force: bool = True, dry_run: bool = False) -> Json:
+        """Server-side apply: what is named in the manifest is ours, and what we named before and now do not is gone.
+
+        With `dry_run` it is only tried.
+        """
 
     async def replace(self, manifest: Json) -> Json:
         """Put an object that was read and changed. Raises Conflict when it has become newer."""
@@ -135,8 +138,13 @@ class Kubernetes(Protocol):
     ) -> Json:
         """Set some annotations, and take away those with None."""
 
-    async def merge(self, api: Api, namespace: str | None, name: str, patch: Json) -> Json:
-        """A merge patch of what is there. One without content reads the object by the right to patch it."""
+    async def merge(
+        self, api: Api, namespace: str | None, name: str, patch: Json, *, only_metadata: bool = False
+    ) -> Json:
+        """A merge patch of what is there. One without content reads the object by the right to patch it.
+
+        With `only_metadata` the answer has nothing else.
+        """
 
     async def set_labels(
         self, api: Api, namespace: str | None, name: str, labels: Mapping[str, str | None]

@@ -49,6 +49,18 @@ class Secrets:
             raise
         return {"apiVersion": "v1", "kind": SECRETS.kind} | found
 
+    async def exists(self, namespace: str, name: str) -> bool:
+        """Whether there is such a Secret, of whatever owner: only its metadata is asked for. Raises KubernetesError."""
+        try:
+            await self._kubernetes.merge(SECRETS, namespace, name, {}, only_metadata=True)
+        except NotFound:
+            return False
+        except (Forbidden, Refused) as refusal:
+            # The policy refuses what is there.
+            if POLICY_WORDS not in str(refusal):
+                raise
+        return True
+
     async def write(self, manifest: Json, before: Json | None) -> Json:
         """Make it, or change the one that was read as `before`. Raises Conflict, KubernetesError."""
         if before is None:

@@ -47,6 +47,7 @@ OWNED: Final[tuple[Api, ...]] = (
 _COUNTED: Final = frozenset({"StatefulSet", "Deployment", "PodDisruptionBudget"})
 
 
+_WORKLOADS: Final = frozenset({"StatefulSet", "Deployment"})
 _WANTED_METADATA: Final = ("annotations", "labels", "ownerReferences")
 
 
@@ -98,16 +99,46 @@ class Applier:
         if foreign:
             raise ObjectsOfOthers(foreign, kind=self._owner.api.kind)
 
+    async def check_all(
+        self, key: Key, manifests: Sequence[Json], objects: Mapping[tuple[str, str], Json]
+    ) -> None:
+        """Try manifests of what is not there, and of workloads that change, and keep nothing of it.
+
+        Raises ObjectsOfOthers, KubernetesError.
+        """
+        foreign: list[ForeignObject] = []
+        for manifest in manifests:
+            place = _place_of(manifest)
+            there = objects.get(place)
+            if there is None:
+                try:
+                    await self._refuse_to_take_over(key, manifest)
+                except ObjectsOfOthers as found:
+                    foreign += found.foreign
+                    continue
+            elif (
+                place[0] not in _WORKLOADS
+                or metadata(there).get("deletionTimestamp")
+                or self.is_applied(key, manifest, there)
+            ):
+                continue
+            await self._kubernetes.apply(manifest, dry_run=True)
+        if foreign:
+            raise ObjectsOfOthers(foreign, kind=self._owner.api.kind)
+
+    def is_applied(self, key: Key, manifest: Json, there: Json) -> bool:
+        """Whether an object is there as this manifest was applied last."""
+        return self._applied.get(key, {}).get(_place_of(manifest)) == (_digest(manifest), _version(there))
+
     async def apply(self, key: Key, manifest: Json, objects: dict[tuple[str, str], Json]) -> bool:
         """Apply one, if it is not there in this form already; `objects` then has it. Returns whether it was applied.
 
         Raises ObjectsOfOthers when an object of this name is there and is not the resource's.
         """
-        place = (str(manifest["kind"]), str(metadata(manifest)["name"]))
-        digest = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+        place = _place_of(manifest)
         known = self._applied.setdefault(key, {})
         there = objects.get(place)
-        if there is not None and known.get(place) == (digest, _version(there)):
+        if there is not None and self.is_applied(key, manifest, there):
             return False
         if there is None:
             await self._refuse_to_take_over(key, manifest)
@@ -120,7 +151,7 @@ class Applier:
         elif (changed := _list_changes(there, applied)) and _version(there) != _version(applied):
             logger.info("%s: altered %s %s: %s", key, *place, ", ".join(changed))
         objects[place] = applied
-        known[place] = (digest, _version(applied))
+        known[place] = (_digest(manifest), _version(applied))
         return True
 
     async def _refuse_to_take_over(self, key: Key, manifest: Json) -> None:
@@ -153,6 +184,14 @@ class Applier:
                 gone.append(body)
                 self._applied.get(key, {}).pop(place, None)
         return gone
+
+
+def _place_of(manifest: Json) -> tuple[str, str]:
+    return str(manifest["kind"]), str(metadata(manifest)["name"])
+
+
+def _digest(manifest: Json) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
 def _list_changes(before: Json, after: Json) -> list[str]:

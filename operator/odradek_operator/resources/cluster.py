@@ -21,7 +21,7 @@ from odradek_operator.resources.security import Authorization, Certificates, Int
 from odradek_operator.resources.spreading import Spread
 from odradek_operator.resources.structure import Doc, Listing, Nested, Rule
 from odradek_operator.resources.workloads import SCALABLE_WORKLOADS, ScalableWorkload
-from odradek_operator.resources.zookeeper import Zookeeper
+from odradek_operator.resources.zookeeper import Zookeeper, path_is_fixed
 
 
 class PullPolicy(StrEnum):
@@ -178,6 +178,7 @@ CLUSTER: Final = Definition(
     rules=(
         class_is_fixed("broker", "brokers"),
         class_is_fixed("zookeeper", "zookeeper", "servers"),
+        path_is_fixed(),
         Rule(
             "self.metadata.name.matches('^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$')",
             "a Cluster's name begins with a letter and has at most 40 characters: names of Services are made from it",

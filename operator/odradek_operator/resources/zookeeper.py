@@ -62,6 +62,20 @@ class ZookeeperServers:
         return self.replicas or ENSEMBLE_SIZE
 
 
+def path_is_fixed() -> Rule:
+    """A rule of the whole Cluster: the path may be corrected until brokers have served, as its status says."""
+
+    def path_of(root: str) -> str:
+        path = f"{root}.spec.zookeeper.path"
+        return f"(has({path}) ? {path} : '')"
+
+    has_served = "has(self.status) && has(self.status.clusterId)"
+    return Rule(
+        f"!({has_served}) || {path_of('self')} == {path_of('oldSelf')}",
+        "spec.zookeeper.path cannot be changed: the cluster's topics are kept there. Set it back",
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zookeeper:
     """The ensemble in which the cluster keeps its shape: ZooKeeper that the operator runs, or an existing one."""
@@ -82,6 +96,10 @@ class Zookeeper:
             "oldSelf.connect.substring(oldSelf.connect.indexOf('/'))",
             "the path in spec.zookeeper.connect cannot be changed: the cluster's topics are kept there",
         ),
+        Rule(
+            "!has(self.path) || !has(self.connect) || !self.connect.contains('/')",
+            "spec.zookeeper.connect has a path already: leave spec.zookeeper.path out",
+        ),
     )
 
     connect: Annotated[
@@ -94,6 +112,19 @@ class Zookeeper:
         Doc(
             "Servers of an existing ensemble, as `zk-0.zk:2181,zk-1.zk:2181`. A path may follow; without it, the "
             "cluster is kept below /NAMESPACE/NAME."
+        ),
+    ] = None
+    path: Annotated[
+        str | None,
+        Text(
+            pattern=r"^(/[A-Za-z0-9._-]+)+$",
+            max_length=255,
+            what="a path such as /NAMESPACE/NAME",
+        ),
+        Doc(
+            "The path in the ensemble below which the cluster is kept. Without it: /NAMESPACE/NAME of this Cluster. "
+            "With volumes restored from another namespace: the path that they had there. It is fixed once brokers "
+            "have served."
         ),
     ] = None
     servers: Annotated[

@@ -58,6 +58,7 @@ def secured() -> ClusterWorld:
 
 def _settled(**more: Json) -> ClusterWorld:
     world = ClusterWorld({**SECURED, **more})
+    world.create(SECRETS, "of-cert-manager")
     world.settle()
     return world
 
@@ -256,6 +257,7 @@ def test_authorities_get_new_keys_step_by_step() -> None:
 
 def test_an_annotation_that_is_there_from_the_start_changes_nothing() -> None:
     world = ClusterWorld(SECURED)
+    world.create(SECRETS, "of-cert-manager")
     change: Json = {"metadata": {"annotations": {"odradek.io/rotate-authority": "old"}}}
     world.merge(CLUSTERS, "events", change)
     world.settle()
@@ -286,6 +288,7 @@ def test_a_new_name_of_a_listener_brings_a_new_certificate() -> None:
 
 def test_a_secret_of_another_is_not_taken_over() -> None:
     world = ClusterWorld(SECURED)
+    world.create(SECRETS, "of-cert-manager")
     world.objects.create({**manifest(SECRETS, "events-cluster-ca"), "data": {"tls.key": "aGVpZGk="}})
     world.look(3)
     assert world.condition("Ready")["reason"] == "ObjectsOfOthers"

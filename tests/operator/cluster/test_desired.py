@@ -364,6 +364,13 @@ def test_images(spec: Json, default: str, image: str, version: str | None) -> No
     assert found == image and (version_of(found) or None) == version
 
 
+def test_a_controller_that_is_gone_is_waited_for_less_long_than_a_broker() -> None:
+    of = context()
+    controllers, brokers = settings.controller_settings(of), settings.broker_settings(of)
+    assert controllers["zookeeper.session.timeout.ms"] == "6000"
+    assert "zookeeper.session.timeout.ms" not in brokers
+
+
 def test_extra_labels_and_annotations_never_replace_the_operators_own() -> None:
     given = {
         "labels": {"team": "payments", "app.kubernetes.io/name": "theirs", "odradek.io/cluster": "theirs"},

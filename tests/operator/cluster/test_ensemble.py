@@ -191,8 +191,8 @@ def test_lost_data_is_known_by_what_a_broker_says_at_its_end() -> None:
     again.close()
     words = str(refused.value)
     assert "another directory" not in words and "put it back from a backup" in words
-    problem = data_problem(broker_pods([pod(words)], None), "old", None)
+    problem = data_problem(broker_pods([pod(words)], None, {}), "old", None)
     assert problem is not None and "keep these" in problem and problem.startswith("ZooKeeper's data is lost")
-    assert data_problem(broker_pods([pod("out of memory")], None), "old", "old") is None
-    assert data_problem(broker_pods([pod(words)], None), None, "new") is None
+    assert data_problem(broker_pods([pod("out of memory")], None, {}), "old", "old") is None
+    assert data_problem(broker_pods([pod(words)], None, {}), None, "new") is None
     assert data_problem((), "old", "new") is not None

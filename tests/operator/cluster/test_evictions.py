@@ -130,7 +130,7 @@ def test_what_no_waiting_makes_safe_does_not_hold_drains(world: ClusterWorld) ->
     """Partitions with one replica or none to spare, and full disks: a node could never be drained."""
     world.brokers.answers = {
         0: RestartAnswer(known=True, never_safe=("fragile-0",)),
-        1: RestartAnswer(known=True, only_here=3),
+        1: RestartAnswer(known=True, last_copies=3),
         2: RestartAnswer(known=True, refused_writes="the log directory /data is full"),
     }
     world.look()

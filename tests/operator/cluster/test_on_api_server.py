@@ -87,7 +87,7 @@ class Cut(ApiServerGateway):
         self.cut_after: int | None = None
 
     async def _call(self, method: str, path: str, **given: Any) -> Json:
-        if method in _WRITES:
+        if method in _WRITES and not given.get("dry_run"):
             if self.cut_after is not None and self.writes >= self.cut_after:
                 raise Killed
             self.writes += 1
@@ -219,6 +219,81 @@ async def test_a_storage_class_can_be_corrected_until_claims_are_bound(server: A
         with pytest.raises(Refused, match=r"spec\.brokers\.storage\.class cannot be changed"):
             await change("broker", "fast")
         await person.delete(CLUSTERS, "default", "classes")
+
+
+@pytest.mark.thorough
+@in_real_time
+async def test_the_path_in_zookeeper_is_fixed_once_brokers_have_served(server: ApiServer) -> None:
+    async with gateway(server) as person:
+
+        async def change(path: str | None) -> None:
+            body = await person.get(CLUSTERS, "default", "paths")
+            assert body is not None
+            body["spec"]["zookeeper"] = {"servers": {}} | ({} if path is None else {"path": path})
+            await person.replace(body)
+
+        await person.create(manifest(CLUSTERS, "paths", SPEC))
+        await change("/former/paths")
+        body = await person.get(CLUSTERS, "default", "paths")
+        assert body is not None
+        await person.set_status(CLUSTERS, body, {"clusterId": "old-1"})
+        for path in ("/other/paths", None):
+            with pytest.raises(Refused, match=r"spec\.zookeeper\.path cannot be changed"):
+                await change(path)
+        await person.delete(CLUSTERS, "default", "paths")
+        twice = {**SPEC, "zookeeper": {"connect": "zk:2181/a", "path": "/b"}}
+        with pytest.raises(Refused, match="has a path already"):
+            await person.create(manifest(CLUSTERS, "paths", twice))
+
+
+@pytest.mark.thorough
+@in_real_time
+async def test_of_a_cluster_that_the_api_server_refuses_nothing_is_made(server: ApiServer) -> None:
+    async with gateway(server) as kubernetes:
+        await asyncio.to_thread(server.kubectl, "create", "namespace", "refused")
+        brokers = {"replicas": 2, "pod": {"sidecars": [{"name": "log"}]}}
+        await kubernetes.create(
+            manifest(CLUSTERS, "events", {**SPEC, "brokers": brokers}, namespace="refused")
+        )
+        key = Key("Cluster", "refused", "events")
+        operator = reconciler(kubernetes)
+        with pytest.raises(Refused, match="image: Required value"):
+            await operator.reconcile(key)
+        assert await made(kubernetes, key) == set()
+        body = await kubernetes.get(CLUSTERS, "refused", "events")
+        assert body is not None
+        assert [one["reason"] for one in body["status"]["conditions"]] == ["Refused"]
+        body["spec"]["brokers"] = {"replicas": 2}
+        await kubernetes.replace(body)
+        await operator.reconcile(key)
+        names = {name for kind, name in await made(kubernetes, key) if kind == "StatefulSet"}
+        assert names == {"events-broker", "events-zookeeper"}
+        # A change is tried with the claims that are there: a StatefulSet with others is made again.
+        body = await kubernetes.get(CLUSTERS, "refused", "events")
+        assert body is not None
+        body["spec"]["brokers"] = {"replicas": 2, "storage": {"size": "20Gi"}, "pod": {"labels": {"a": "b"}}}
+        await kubernetes.replace(body)
+        await operator.reconcile(key)
+        old = await kubernetes.get(STATEFUL_SETS, "refused", "events-broker")
+        assert old is None or metadata(old)["deletionTimestamp"]
+
+
+@pytest.mark.thorough
+@in_real_time
+async def test_whether_a_secret_is_there_is_known_without_reading_it(server: ApiServer) -> None:
+    grant_rights(server)
+    async with gateway(server) as person, gateway(server, account=OPERATOR_ACCOUNT) as kubernetes:
+        secrets = Secrets(kubernetes)
+        assert not await secrets.exists("odradek", "certificate")
+        about = {"name": "certificate", "namespace": "odradek"}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": about, "stringData": {"tls.key": "x"}}
+        made = await person.create(secret)
+        assert await secrets.exists("odradek", "certificate"), "whatever a policy says"
+        # Where no policy refuses it, the answer has nothing of what is in it.
+        found = await person.merge(SECRETS, "odradek", "certificate", {}, only_metadata=True)
+        assert "data" not in found and metadata(found)["uid"] == metadata(made)["uid"]
+        assert metadata(found)["resourceVersion"] == metadata(made)["resourceVersion"], "nothing was written"
+        await person.delete(SECRETS, "odradek", "certificate")
 
 
 @pytest.mark.thorough

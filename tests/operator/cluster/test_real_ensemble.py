@@ -203,3 +203,21 @@ def test_probe_and_operator_distinguish_serving_from_listening(ensemble: Ensembl
     ensemble[3].kill()
     ensemble[1].wait_until_it_stops_serving()
     assert ensemble[1].answer("ruok") == "imok" and not is_ready(1) and mode(1) is None
+
+
+def test_volumes_from_another_namespace_serve_under_their_new_names(ensemble: Ensemble) -> None:
+    """What a volume has as the configuration names servers that are not there."""
+    ensemble.found(1, 2, 3)
+    write(ensemble, "a")
+    ensemble.configure(change(ensemble))
+    for server in ensemble.servers:
+        server.kill()
+        files = list((server.data / "dynamic").glob("zoo.cfg.dynamic.*"))
+        assert files
+        for file in files:
+            file.write_text(file.read_text().replace("=127.0.0.1:", "=events-zookeeper.former.invalid:"))
+    ensemble.configure(EnsembleConfiguration(voters=(1, 2, 3), version="0"))
+    ensemble.start(1, 2, 3, founders=(1, 2, 3))
+    for server in ensemble.servers:
+        server.wait()
+    assert held(ensemble) == {"a"}

@@ -153,12 +153,12 @@ def test_a_pod_and_its_volume_are_replaced_when_asked_for(world: ClusterWorld) -
 
 def test_a_broker_that_serves_does_not_lose_the_only_replica_of_anything(world: ClusterWorld) -> None:
     claim, before = world.claim(1), world.pods()
-    world.brokers.answers[1] = RestartAnswer(known=True, only_here=2)
+    world.brokers.answers[1] = RestartAnswer(known=True, last_copies=2)
     world.annotate_pod("events-broker-1", "odradek.io/replace", "true")
     for _ in range(4):
         assert world.look() is not None
     assert world.pods() == before and world.claim(1) == claim
-    assert "only replica of 2 partitions" in world.condition("Rolling")["message"]
+    assert "only replica in sync of 2 partitions" in world.condition("Rolling")["message"]
     # An administrator gives them another replica.
     world.brokers.answers.clear()
     world.settle()
@@ -173,11 +173,11 @@ def test_a_pod_of_a_lost_node_that_is_to_be_replaced_is_removed_by_force(world: 
     world.delete(PODS, "events-broker-1")
     world.look()
     assert world.kubernetes.forced == ["events-broker-1"]
-    renewed = world.get(VOLUME_CLAIMS, "data-events-broker-1")
-    assert renewed is None or renewed["metadata"]["uid"] != claim["metadata"]["uid"]
+    assert metadata(world.claim(1))["deletionTimestamp"], "it goes with the pod"
     world.merge(PODS, "events-broker-1", {"metadata": {"finalizers": None}})
     world.settle()
     assert world.replaced(before) == {"events-broker-1"}
+    assert metadata(world.claim(1))["uid"] != metadata(claim)["uid"]
 
 
 @pytest.mark.thorough

@@ -238,3 +238,66 @@ def test_a_controller_is_rolled_when_that_is_asked_for(world: ClusterWorld) -> N
     world.look()
     world.settle()
     assert before.keys() - world.pods("controller").keys() == {name}
+
+
+def rolling_of(world: ClusterWorld) -> tuple[str, str]:
+    return world.condition("Rolling")["status"], world.condition("Ready")["status"]
+
+
+@pytest.mark.parametrize("component", ["broker", "zookeeper"])
+def test_a_roll_ends_when_its_last_pod_serves(world: ClusterWorld, component: str) -> None:
+    """The last pod is new, and does not serve yet: `kubectl wait --for=condition=Rolling=False` waits for it."""
+    if component == "broker":
+        world.change(spec__image="odradek:0.2.0")
+    else:
+        world.change(spec__zookeeper={"servers": {"pod": {"labels": {"team": "a"}}}})
+    before = world.pods(component)
+    while set(world.pods(component).values()) & set(before.values()):
+        assert world.look() is not None
+    last = next(iter(set(world.pods(component)) if len(before) == 1 else {"events-broker-2"}))
+    world.nodes.broken.add(last)
+    unready = {"conditions": [{"type": "Ready", "status": "False"}]}
+    world.set_status(PODS, last, {**world.body(PODS, last)["status"], **unready})
+    for _ in range(3):
+        world.look()
+        assert world.condition("Rolling")["status"] == "True"
+        assert last in world.condition("Rolling")["message"]
+        if component == "broker":
+            assert world.condition("Ready")["status"] == "True", "one restarts, as before"
+    world.nodes.broken.clear()
+    world.settle()
+    assert rolling_of(world) == ("False", "True")
+    # A pod that stops serving later is no roll.
+    world.nodes.broken.add(last)
+    world.set_status(PODS, last, {**world.body(PODS, last)["status"], **unready})
+    world.look()
+    assert world.condition("Rolling")["status"] == "False"
+
+
+def test_a_last_pod_that_cannot_start_is_no_serving_cluster(world: ClusterWorld) -> None:
+    world.nodes.broken.add("events-broker-2")
+    world.change(spec__image="odradek:0.2.0")
+    world.look(12)
+    waiting = {
+        "name": "broker",
+        "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}},
+    }
+    status = world.body(PODS, "events-broker-2")["status"]
+    world.set_status(PODS, "events-broker-2", {**status, "containerStatuses": [waiting]})
+    world.look()
+    assert rolling_of(world) == ("True", "False")
+    assert "no such image" in world.condition("Rolling")["message"]
+    assert "no such image" in world.condition("Ready")["message"]
+
+
+def test_a_roll_is_not_over_before_kubernetes_has_taken_up_what_it_is_for(world: ClusterWorld) -> None:
+    before = world.pods()
+    world.nodes.frozen = True
+    world.change(spec__image="odradek:0.2.0")
+    world.look()
+    rolling = world.condition("Rolling")
+    assert rolling["observedGeneration"] == 2
+    assert (rolling["status"], rolling["reason"]) == ("Unknown", "Pending")
+    world.nodes.frozen = False
+    world.settle()
+    assert rolling_of(world) == ("False", "True") and world.replaced(before) == BROKER_PODS

@@ -65,8 +65,10 @@ def test_what_a_broker_with_a_full_disk_says_of_its_restart(monkeypatch: pytest.
         "too_few": 0,
         "only_here": 0,
         "never_safe": 0,
+        "last_copies": 0,
         "partitions": [],
         "never": [],
+        "last": [],
         "refused_writes": "the log directory /data is full",
     }
 
@@ -77,6 +79,26 @@ def test_what_a_broker_with_a_full_disk_says_of_its_restart(monkeypatch: pytest.
     monkeypatch.setattr(admin, "_get", get)
     answer = run(admin.restart_answer("b", 9644, Key("Cluster", "default", "b")))
     assert answer == RestartAnswer(known=True, refused_writes="the log directory /data is full")
+
+
+@pytest.mark.parametrize(
+    ("sent", "last_copies", "named"),
+    [
+        ({"only_here": 1, "last_copies": 2, "last": ["a-0", "b-1"]}, 2, ("a-0", "b-1")),
+        # An earlier version does not say it: what may be the last copy counts as one.
+        ({"only_here": 1, "too_few": 1, "partitions": ["b-1"]}, 2, ()),
+    ],
+)
+def test_what_only_one_broker_has(
+    monkeypatch: pytest.MonkeyPatch, sent: dict[str, object], last_copies: int, named: tuple[str, ...]
+) -> None:
+    async def get(*_: object) -> str:
+        return json.dumps({"can_restart": True, "too_few": 0, "never_safe": 0, "partitions": [], **sent})
+
+    admin = HttpClusterAdmin(cast(Any, None))
+    monkeypatch.setattr(admin, "_get", get)
+    answer = run(admin.restart_answer("b", 9644, Key("Cluster", "default", "b")))
+    assert (answer.last_copies, answer.last_named) == (last_copies, named)
 
 
 def test_brokers_with_a_full_directory_are_named_and_silent_ones_omitted(

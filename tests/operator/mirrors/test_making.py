@@ -14,6 +14,7 @@ from odradek_operator.gateways.kubernetes import (
     MIRRORS,
     NETWORK_POLICIES,
     PODS,
+    SECRETS,
     SERVICE_ACCOUNTS,
     SERVICES,
     USERS,
@@ -139,6 +140,7 @@ def test_a_login_is_mounted_and_never_copied() -> None:
     world = MirrorWorld({**SPEC, "sources": sources})
     world.cluster("closed", has_logins=True)
     world.user("reader", cluster="closed")
+    world.create(SECRETS, "shop-client")
     world.settle()
     (container,) = world.template["spec"]["containers"]
     mounts = {one["name"]: one for one in container["volumeMounts"]}
@@ -158,6 +160,22 @@ def test_a_login_is_mounted_and_never_copied() -> None:
     assert all(mounts[volume["name"]]["readOnly"] for volume in mounted.values())
     assert "shop.bootstrap.servers=shop.example:9092" in world.file
     assert "own.bootstrap.servers" not in world.file, "the User's Secret says where"
+
+
+def test_workers_stay_where_new_ones_would_not_start() -> None:
+    world = MirrorWorld()
+    world.settle()
+    before = world.pods()
+    sources = [{"alias": "shop", "bootstrap": "shop.example:9092", "clientSecret": "shop-client"}]
+    world.merge(MIRRORS, "copy", {"spec": {"sources": sources}})
+    world.look()
+    world.look()
+    assert world.pods() == before
+    status, reason, message = world.condition()
+    assert (status, reason) == ("False", "ReferenceMissing") and "Secret shop-client" in message
+    world.create(SECRETS, "shop-client")
+    world.settle()
+    assert world.condition()[0] == "True" and not world.pods() & before
 
 
 @pytest.mark.parametrize("what", ["login", "address", "field", "restart"])

@@ -99,7 +99,12 @@ class MemoryKubernetes:
         await self._write("create", manifest["kind"], metadata(manifest)["name"])
         return self.objects.create(manifest)
 
-    async def apply(self, manifest: Json, *, force: bool = True) -> Json:
+    async def apply(self, manifest: Json, *, force: bool = True, dry_run: bool = False) -> Json:
+        if dry_run:
+            await self._read()
+            if self.before_write is not None:
+                self.before_write("apply", manifest["kind"], metadata(manifest)["name"])
+            return manifest
         await self._write("apply", manifest["kind"], metadata(manifest)["name"])
         return self.objects.apply(manifest, manager=FIELD_MANAGER, force=force)
 
@@ -127,12 +132,15 @@ class MemoryKubernetes:
         await self._write("annotations", api.kind, name)
         return self.objects.merge(api, namespace, name, {"metadata": {"annotations": dict(annotations)}})
 
-    async def merge(self, api: Api, namespace: str | None, name: str, patch: Json) -> Json:
+    async def merge(
+        self, api: Api, namespace: str | None, name: str, patch: Json, *, only_metadata: bool = False
+    ) -> Json:
         if patch:
             await self._write("merge", api.kind, name)
         else:
             await self._read()
-        return self.objects.merge(api, namespace, name, patch)
+        found = self.objects.merge(api, namespace, name, patch)
+        return {"metadata": found["metadata"]} if only_metadata else found
 
     async def set_labels(
         self, api: Api, namespace: str | None, name: str, labels: Mapping[str, str | None]

@@ -12,6 +12,7 @@ from odradek_operator.gateways.kubernetes import (
     DEPLOYMENTS,
     MIRRORS,
     PODS,
+    SECRETS,
     USERS,
     Json,
     metadata,
@@ -96,6 +97,7 @@ class MirrorWorld(OperatorWorld):
     def user(self, name: str, *, cluster: str = "main", version: str = "7") -> None:
         """A User that is ready, with its Secret."""
         status = {**READY, "secret": f"{name}-secret", "secretVersion": version}
+        self.create(SECRETS, f"{name}-secret")
         self.create(USERS, name, {"cluster": cluster}, status=status)
 
     @property

@@ -34,6 +34,8 @@ class Nodes:
         """Starting pods become ready, missing ones are made, those beyond the wanted number go, counts are reported."""
         if self.frozen:
             return
+        for claim in self._objects.list(VOLUME_CLAIMS, None):
+            self._release_claim(claim)
         for pod in self._objects.list(PODS, None):
             if metadata(pod)["name"] not in self.broken and not _ready(pod):
                 self._put_status(pod, ready=True)
@@ -52,9 +54,12 @@ class Nodes:
             if metadata(pod)["name"] not in names or outdated:
                 self._objects.delete(PODS, namespace, metadata(pod)["name"], uid=None, orphan=False)
         for number, pod_name in enumerate(names):
-            for template in body["spec"].get("volumeClaimTemplates", ()):
-                self._claim(body, template, pod_name)
-            if self._objects.get(PODS, namespace, pod_name) is None:
+            there = self._objects.get(PODS, namespace, pod_name)
+            # Kubernetes makes missing claims of pods that have not started, too.
+            if there is None or not _ready(there):
+                for template in body["spec"].get("volumeClaimTemplates", ()):
+                    self._claim(body, template, pod_name)
+            if there is None:
                 self._pod(body, pod_name, revision, {"apps.kubernetes.io/pod-index": str(number)})
         self._tell(body, STATEFUL_SETS, revision)
 
@@ -107,8 +112,21 @@ class Nodes:
     def _claim(self, body: Json, template: Json, pod: str) -> None:
         name, namespace = f"{metadata(template)['name']}-{pod}", metadata(body)["namespace"]
         if self._objects.get(VOLUME_CLAIMS, namespace, name) is None:
-            about = {"namespace": namespace, "labels": metadata(template)["labels"]}
+            about = {
+                "namespace": namespace,
+                "labels": metadata(template)["labels"],
+                "finalizers": ["kubernetes.io/pvc-protection"],
+            }
             self._objects.create(manifest(VOLUME_CLAIMS, name, template["spec"], **about))
+
+    def _release_claim(self, claim: Json) -> None:
+        """A claim that was deleted goes once no pod uses it, and its volume with it. No pod runs without a volume."""
+        about = metadata(claim)
+        pod = self._objects.get(PODS, about["namespace"], str(about["name"]).partition("-")[2])
+        is_used = pod is not None and (claim.get("status") or {}).get("phase") != "Pending"
+        if about.get("deletionTimestamp") and not is_used:
+            freed: Json = {"metadata": {"finalizers": []}}
+            self._objects.merge(VOLUME_CLAIMS, about["namespace"], about["name"], freed)
 
     def _put_status(self, pod: Json, *, ready: bool) -> None:
         number = int(hashlib.sha256(metadata(pod)["name"].encode()).hexdigest()[:2], 16)

@@ -10,8 +10,8 @@ also ends when the node is deleted, which is how an operator asks for another co
 elected again, for another term.
 
 A node that this process left in an earlier session is replaced at once. So is one that an earlier run with the same
-`identity` left, instead of after that run's session timeout: an identity is a text that only one process at a time can
-have. Where two have it all the same, each replaces the other once at most, since one that was elected before does not.
+`identity` left, instead of after that run's session timeout. An identity is a text that only one process at a time can
+have. Where two have it all the same, each replaces the other once at most: one that was elected before does not.
 """
 
 from __future__ import annotations

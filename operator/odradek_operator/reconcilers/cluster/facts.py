@@ -21,8 +21,23 @@ Objects = Mapping[tuple[str, str], Json]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeAtRisk:
+    """A volume that goes with its pod. `why` is what has happened to its claim; `volume` is the PersistentVolume."""
+
+    claim: str
+    volume: str | None
+    why: str
+
+    def __str__(self) -> str:
+        return f"the volume claim {self.claim} {self.why}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerPod:
-    """A broker's pod. `current` is whether it was made from the StatefulSet's newest template."""
+    """A broker's pod. `current` is whether it was made from the StatefulSet's newest template.
+
+    `at_risk` is its volume, where that does not outlive the pod.
+    """
 
     broker: int
     name: str
@@ -38,11 +53,12 @@ class BrokerPod:
     termination_message: str = ""
     roll: bool = False
     caught_up: bool = False
+    at_risk: VolumeAtRisk | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerPod:
-    """A ZooKeeper server's pod. `current` is whether it was made from the StatefulSet's newest template."""
+    """A ZooKeeper server's pod; `current` and `at_risk` as of a broker's."""
 
     name: str
     uid: str
@@ -52,6 +68,7 @@ class ServerPod:
     roll: bool
     address: str | None
     termination_message: str = ""
+    at_risk: VolumeAtRisk | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,18 +106,32 @@ def set_state(body: Json | None) -> SetState:
     )
 
 
-def broker_pods(pods: Iterable[Json], stateful_set: Json | None) -> tuple[BrokerPod, ...]:
-    """The brokers' pods in order of number; pods that are something else are left out."""
+def broker_pods(
+    pods: Iterable[Json], stateful_set: Json | None, at_risk: Mapping[str, VolumeAtRisk]
+) -> tuple[BrokerPod, ...]:
+    """The brokers' pods in order of number; pods that are something else are left out.
+
+    `at_risk` are the volumes that do not outlive their pods, by pod.
+    """
     newest = ((stateful_set or {}).get("status") or {}).get("updateRevision")
-    found = [_broker_pod(pod, newest) for pod in pods if _number(pod) is not None]
+    found = [
+        _broker_pod(pod, newest, at_risk.get(metadata(pod)["name"]))
+        for pod in pods
+        if _number(pod) is not None
+    ]
     return tuple(sorted(found, key=lambda pod: pod.broker))
 
 
-def server_pods(objects: Objects, stateful_set: Json | None) -> tuple[ServerPod, ...]:
+def server_pods(
+    objects: Objects, stateful_set: Json | None, at_risk: Mapping[str, VolumeAtRisk]
+) -> tuple[ServerPod, ...]:
     """The ZooKeeper servers' pods in order of number."""
     newest = ((stateful_set or {}).get("status") or {}).get("updateRevision")
     found = [body for (kind, _), body in objects.items() if kind == "Pod" and component_of(body) == ZOOKEEPER]
-    return tuple(_server_pod(body, newest) for body in sorted(found, key=lambda body: _number(body) or 0))
+    return tuple(
+        _server_pod(body, newest, at_risk.get(metadata(body)["name"]))
+        for body in sorted(found, key=lambda body: _number(body) or 0)
+    )
 
 
 def component_of(body: Json) -> str | None:
@@ -109,7 +140,7 @@ def component_of(body: Json) -> str | None:
     return None if found is None else str(found)
 
 
-def _server_pod(pod: Json, newest: str | None) -> ServerPod:
+def _server_pod(pod: Json, newest: str | None, at_risk: VolumeAtRisk | None) -> ServerPod:
     meta, status = metadata(pod), pod.get("status") or {}
     return ServerPod(
         name=meta["name"],
@@ -120,6 +151,7 @@ def _server_pod(pod: Json, newest: str | None) -> ServerPod:
         roll=asks_for_roll(pod),
         address=status.get("podIP"),
         termination_message=_termination_message(status),
+        at_risk=at_risk,
     )
 
 
@@ -151,7 +183,7 @@ def _is_asked(pod: Json, annotation: str) -> bool:
     return str((metadata(pod).get("annotations") or {}).get(annotation, "")).lower() == "true"
 
 
-def _broker_pod(pod: Json, newest: str | None) -> BrokerPod:
+def _broker_pod(pod: Json, newest: str | None, at_risk: VolumeAtRisk | None) -> BrokerPod:
     meta, status, spec = metadata(pod), pod.get("status") or {}, pod.get("spec") or {}
     labels = meta.get("labels") or {}
     number = _number(pod)
@@ -171,6 +203,7 @@ def _broker_pod(pod: Json, newest: str | None) -> BrokerPod:
         termination_message=_termination_message(status),
         roll=asks_for_roll(pod),
         caught_up=labels.get(CAUGHT_UP_LABEL) == "true",
+        at_risk=at_risk,
     )
 
 

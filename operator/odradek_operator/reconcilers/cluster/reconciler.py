@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from odradek_operator.desired import brokers, controllers, policies, services, zookeeper
-from odradek_operator.desired.binding import binding_config_map, spark_config_map
+from odradek_operator.desired import brokers, controllers, policies, zookeeper
 from odradek_operator.desired.names import (
     BROKER,
     CONTROLLER,
@@ -39,17 +38,18 @@ from odradek_operator.gateways.kubernetes import (
 from odradek_operator.reconcilers.applying import Applier
 from odradek_operator.reconcilers.cluster import facts
 from odradek_operator.reconcilers.cluster.rolling import evictions, pod_replacement
+from odradek_operator.reconcilers.cluster.rolling.last_step import find_last_step
 from odradek_operator.reconcilers.cluster.run import ReconcileRun, mark_contents_stale
 from odradek_operator.reconcilers.cluster.scaling import broker_count, spreading
 from odradek_operator.reconcilers.cluster.scaling.partition_moves import MoveFound, move_partitions
 from odradek_operator.reconcilers.cluster.settings import live_settings
-from odradek_operator.reconcilers.cluster.settings.addresses import ExternalAddresses, external_addresses
 from odradek_operator.reconcilers.cluster.settings.certificates import (
     OperatorCertificates,
     settle_authorities,
     settle_broker_certificate,
 )
 from odradek_operator.reconcilers.cluster.settings.images import ImageRefused, choose_image, image_of
+from odradek_operator.reconcilers.cluster.settings.missing_references import find_missing_references
 from odradek_operator.reconcilers.cluster.status.conditions import conditions_when_paused
 from odradek_operator.reconcilers.cluster.status.findings import Findings
 from odradek_operator.reconcilers.cluster.status.report import (
@@ -60,6 +60,12 @@ from odradek_operator.reconcilers.cluster.status.report import (
     report_unready,
 )
 from odradek_operator.reconcilers.cluster.storage import volumes
+from odradek_operator.reconcilers.cluster.storage.volumes_at_risk import (
+    Warned,
+    find_volumes_at_risk,
+    warnings_of,
+)
+from odradek_operator.reconcilers.cluster.supporting_objects import apply_supporting_objects, check_manifests
 from odradek_operator.reconcilers.cluster.zookeeper import ensemble
 from odradek_operator.reconcilers.cluster.zookeeper.ensemble_resizing import resize_ensemble
 from odradek_operator.reconcilers.ownership import ObjectsOfOthers
@@ -152,6 +158,7 @@ class ClusterReconciler:
             if there.there:
                 # Remembered before anything is done, so that the next operator knows what was begun.
                 body = await self._environment.write_status(body, before, conditions_of(body)) or body
+        at_risk = await find_volumes_at_risk(self._environment.kubernetes, key, objects)
         sized = ensemble.with_size(spec, key.name, before, objects)
         return ReconcileRun(
             key=key,
@@ -166,12 +173,16 @@ class ClusterReconciler:
             certificates=self._certificates,
             objects=objects,
             scale=scale,
+            at_risk=at_risk,
         )
 
     async def _carry_out(self, run: ReconcileRun) -> float | None:
+        run = run.with_context(spread=await spreading.decide_spread(run))
+        missing = await find_missing_references(run.environment.kubernetes, run.context, run.objects)
+        run = replace(run, missing=missing)
+        await check_manifests(run)
         # ZooKeeper takes longest to start, and all others wait for it: it needs nothing but its account.
         await apply_accounts(run)
-        run = run.with_context(spread=await spreading.decide_spread(run))
         volume_problem = await apply_zookeeper(run)
         zones = await read_zones(run)
         authorities = await settle_authorities(run)
@@ -186,6 +197,8 @@ class ClusterReconciler:
             volume_problem=volume_problem,
             zones_problem=zones.problem,
             pending=addresses.pending,
+            missing=run.missing.describe(run.key.namespace),
+            at_risk=await warn_of_volumes(run),
         )
         if run.broker_set is None and found.pending and self._is_young(run.body):
             await apply_controllers(run, is_held=found.controllers_are_held)
@@ -215,11 +228,11 @@ class ClusterReconciler:
         roll = await pod_replacement.roll_brokers(
             run, pods, settings.plan.restart, servers_change=found.servers_change
         )
-        found = replace(found, roll=roll)
+        found = replace(found, roll=roll, last_step=find_last_step(run, pods))
         await pod_replacement.roll_controllers(run, pods, is_held=bool(roll.left) or found.servers_change)
         await pod_replacement.force_lost_pods(run, pods)
         found = replace(found, move=await move_partitions(run, pods))
-        if found.is_emptied:
+        if found.is_emptied and not run.missing.holds(BROKER):
             run, found = await self._remove_emptied_brokers(run, found)
         await apply_controllers(run, is_held=found.controllers_are_held)
         return run, found
@@ -294,41 +307,20 @@ async def apply_accounts(run: ReconcileRun) -> None:
     await run.apply_all(policies.service_accounts(run.context))
 
 
-async def apply_supporting_objects(run: ReconcileRun) -> ExternalAddresses:
-    """Apply Services, budgets, policies and bindings. The answer is what brokers advertise because of them."""
-    context = run.context
-    most = max(run.scale.pods, context.spec.brokers.replicas)
-    wanted = [
-        *services.own_services(context),
-        *services.external_services(context, most),
-        *policies.disruption_budgets(context),
-        *(policies.network_policies(context) if context.spec.network.enabled else ()),
-        binding_config_map(context),
-        spark_config_map(context),
-    ]
-    await run.apply_all(wanted)
-    found = external_addresses(context, run.objects, run.scale.pods, known=run.before.listeners)
-    # `evictions` applies the brokers' budgets, when it knows whether one may go.
-    budgets = policies.broker_budgets(context, is_held=True)
-    await _prune(run, [*policies.service_accounts(context), *wanted, *budgets])
-    return found
-
-
-async def _prune(run: ReconcileRun, wanted: list[Json]) -> None:
-    names = {BROKER, CONTROLLER, ZOOKEEPER}
-    workloads = [
-        body
-        for (kind, name), body in run.objects.items()
-        if kind in ("ConfigMap", "StatefulSet", "Deployment")
-        and name.removeprefix(f"{run.context.name}-") in names
-    ]
-    await run.applier.prune(run.key, [*wanted, *workloads], run.objects, owner=metadata(run.body)["uid"])
+async def warn_of_volumes(run: ReconcileRun) -> tuple[Warned, ...]:
+    """What is said of volumes that go with their pods. Brokers that have one are asked what only they have."""
+    if not run.at_risk:
+        return ()
+    pods = run.broker_pods()
+    asked = [pod for pod in pods if pod.at_risk is not None and pod.ready]
+    answers = await evictions.restart_answers(run.admin, asked, run.key)
+    return warnings_of(pods, run.server_pods(), answers)
 
 
 async def apply_zookeeper(run: ReconcileRun) -> str | None:
     """Apply the ensemble, where the Cluster runs it; the answer is what is wrong with its volumes."""
     servers = run.context.spec.zookeeper.servers
-    if servers is None:
+    if servers is None or run.missing.holds(ZOOKEEPER):
         return None
     member = ensemble.membership(run.before, servers.size)
     await run.apply(zookeeper.zookeeper_config_map(run.context, servers, member))
@@ -338,6 +330,8 @@ async def apply_zookeeper(run: ReconcileRun) -> str | None:
 
 async def apply_brokers(run: ReconcileRun) -> str | None:
     """Apply brokers' settings and StatefulSet; the answer is what is wrong with their volumes."""
+    if run.missing.holds(BROKER):
+        return None
     await run.apply(brokers.broker_config_map(run.context))
     size = run.context.spec.brokers.storage.size
     return await volumes.apply_stateful_set(run, brokers.broker_stateful_set(run.context), size)
@@ -350,6 +344,8 @@ async def apply_controllers(run: ReconcileRun, *, is_held: bool) -> None:
     """
     there = run.controllers()
     if there.there and there.ready and (is_held or not run.brokers().settled):
+        return
+    if run.missing.holds(CONTROLLER):
         return
     await run.apply(controllers.controller_config_map(run.context))
     if there.there:

@@ -8,7 +8,7 @@ was interrupted is repeated by the next one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -21,6 +21,7 @@ from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS, TOPICS, USERS,
 from odradek_operator.reconcilers.applying import Applier
 from odradek_operator.reconcilers.cluster import facts
 from odradek_operator.reconcilers.cluster.scaling import broker_count
+from odradek_operator.reconcilers.cluster.settings.missing_references import MissingReferences
 from odradek_operator.reconcilers.cluster.storage import volume_claims
 from odradek_operator.reconcilers.reconciler import Environment, key_of
 from odradek_operator.resources.cluster_status import ClusterStatus
@@ -40,7 +41,8 @@ class ReconcileRun:
     """The facts that a run starts from. `before` is the earlier status, `context` what manifests are made from.
 
     `objects` are the Cluster's objects by kind and name. `servers_wanted` is how many ZooKeeper servers the Cluster
-    asks for; `refused_image` says why its image is not run, where another one continues instead.
+    asks for; `refused_image` says why its image is not run, where another one continues instead. `at_risk` are the
+    volumes that do not outlive their pods, by pod. `missing` is what pods refer to and is not there.
     """
 
     key: Key
@@ -55,6 +57,8 @@ class ReconcileRun:
     certificates: ClientPropertiesSource
     servers_wanted: int | None = None
     refused_image: versions.RefusedImage | None = None
+    at_risk: Mapping[str, facts.VolumeAtRisk] = field(default_factory=dict)
+    missing: MissingReferences = field(default_factory=MissingReferences)
 
     def with_context(self, **changes: Any) -> ReconcileRun:
         """The same run, with these fields of the context replaced."""
@@ -83,11 +87,11 @@ class ReconcileRun:
 
     def broker_pods(self) -> tuple[facts.BrokerPod, ...]:
         pods = [body for (kind, _), body in self.objects.items() if kind == "Pod" and facts.is_broker(body)]
-        return facts.broker_pods(pods, self.broker_set)
+        return facts.broker_pods(pods, self.broker_set, self.at_risk)
 
     def server_pods(self) -> tuple[facts.ServerPod, ...]:
         stateful_set = self.objects.get(("StatefulSet", self.context.object_name(ZOOKEEPER)))
-        return facts.server_pods(self.objects, stateful_set)
+        return facts.server_pods(self.objects, stateful_set, self.at_risk)
 
     def controller_pods(self) -> dict[str, Json]:
         """The controllers' pods by name."""

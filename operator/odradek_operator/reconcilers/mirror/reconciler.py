@@ -8,7 +8,8 @@ again under the same name continues where it stopped.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from odradek_operator.desired.mirror import mirror_manifests
@@ -34,7 +35,7 @@ from odradek_operator.gateways.mirrors import MirrorWorkers, WorkerPage
 from odradek_operator.reconcilers.applying import Applier
 from odradek_operator.reconcilers.cluster.facts import pod_is_ready, pod_problem, set_state
 from odradek_operator.reconcilers.cluster.status.problems import replica_failure
-from odradek_operator.reconcilers.mirror.connecting import Connections, find_connections
+from odradek_operator.reconcilers.mirror.connecting import ConnectionProblem, Connections, find_connections
 from odradek_operator.reconcilers.mirror.decide import (
     STARTING_SECONDS,
     WATCHED_SECONDS,
@@ -51,6 +52,7 @@ from odradek_operator.reconcilers.reconciler import (
     is_paused,
     status_of,
 )
+from odradek_operator.reconcilers.references import find_missing
 from odradek_operator.resources.conditions import READY, Condition, ready_condition
 from odradek_operator.resources.mirror import MirrorSpec
 from odradek_operator.resources.mirror_status import MirrorStatus
@@ -106,9 +108,13 @@ class MirrorReconciler:
         context = self._context(key, body, spec, image, found)
         objects = await self._applier.read(key, str(metadata(body)["uid"]))
         is_running = ("Deployment", context.object_name(MIRROR)) in objects
+        manifests = mirror_manifests(context)
+        missing = await self._find_missing(key, context, manifests)
+        if missing is not None:
+            found = replace(found, problems=(*found.problems, missing))
         if find_blocking_problem(found.problems, is_running=is_running) is None:
             try:
-                manifests = mirror_manifests(context)
+                await self._applier.check_all(key, manifests, objects)
                 await self._applier.apply_all(key, manifests, objects)
                 await self._applier.prune(key, manifests, objects, owner=str(metadata(body)["uid"]))
             except ObjectsOfOthers as taken:
@@ -123,6 +129,21 @@ class MirrorReconciler:
         await self._environment.write_status(body, verdict.status, verdict.conditions)
         await self._report_news(body, verdict.conditions)
         return verdict.again_seconds
+
+    async def _find_missing(
+        self, key: Key, context: MirrorContext, manifests: Sequence[Json]
+    ) -> ConnectionProblem | None:
+        """What workers' pods refer to and is not there: they would not start."""
+        templates = [one["spec"]["template"] for one in manifests if one["kind"] == DEPLOYMENTS.kind]
+        own = {context.object_name(MIRROR)}
+        missing = await find_missing(self._environment.kubernetes, key.namespace, templates, own=own)
+        if not missing:
+            return None
+        message = (
+            f"workers need the {', '.join(missing)} in the namespace {key.namespace}: make it, or name another one. "
+            "Workers that are there stay as they are until then"
+        )
+        return ConnectionProblem(reason="ReferenceMissing", message=message)
 
     def _context(
         self, key: Key, body: Json, spec: MirrorSpec, image: str, found: Connections

@@ -6,6 +6,7 @@ an eviction the budget therefore stays used up until the new pod has its partiti
 operator is. docs/design/0006 has the reasons, and the alternatives.
 
 Partitions that no waiting makes safe (one replica, or as many as min.insync.replicas) hold nothing back, as in a roll.
+A volume that would go with its pod does, while it has the last copy of anything: also where its pod does not serve.
 """
 
 from __future__ import annotations
@@ -25,14 +26,20 @@ from odradek_operator.gateways.kubernetes import (
     DISRUPTION_BUDGETS,
     FIELD_MANAGER,
     PODS,
+    VOLUME_CLAIMS,
     Json,
     Kubernetes,
     NotFound,
     metadata,
 )
 from odradek_operator.reconcilers.cluster import facts
-from odradek_operator.reconcilers.cluster.rolling.order import why_it_waits
+from odradek_operator.reconcilers.cluster.rolling.order import (
+    describe_loss,
+    describe_unknown_loss,
+    why_it_waits,
+)
 from odradek_operator.reconcilers.cluster.run import ReconcileRun
+from odradek_operator.reconcilers.cluster.storage import volume_claims
 
 # Clusters whose brokers are asked at the same time; each has 128 brokers at most.
 CLUSTERS_AT_ONCE_MAX: Final = 8
@@ -41,16 +48,22 @@ _OURS: Final = {"app.kubernetes.io/managed-by": FIELD_MANAGER}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionVerdict:
-    """Whether any one broker may be evicted. `problem` is why not, where Kubernetes does not show it itself."""
+    """Whether any one broker may be evicted. `problem` is why not, where Kubernetes does not show it itself.
+
+    `keeps_unready`: not even a pod that does not serve may go.
+    """
 
     may_go: bool
     problem: str | None = None
+    keeps_unready: bool = False
 
 
 def judge_evictions(
     pods: Sequence[facts.BrokerPod], answers: Mapping[int, RestartAnswer], *, wanted: int
 ) -> EvictionVerdict:
     """The summary of the brokers' pods and answers. `wanted` is how many pods there should be."""
+    if loss := _find_loss(pods, answers):
+        return EvictionVerdict(may_go=False, problem=loss, keeps_unready=True)
     if not pods or len(pods) < wanted or not all(pod.ready for pod in pods):
         return EvictionVerdict(may_go=False)
     for pod in pods:
@@ -61,14 +74,31 @@ def judge_evictions(
     return EvictionVerdict(may_go=True)
 
 
+def _find_loss(pods: Sequence[facts.BrokerPod], answers: Mapping[int, RestartAnswer]) -> str | None:
+    """What an eviction could lose for ever; None for nothing."""
+    for pod in pods:
+        if pod.at_risk is None:
+            continue
+        answer = answers.get(pod.broker, RestartAnswer(known=False))
+        if not pod.ready:
+            return describe_unknown_loss(pod)
+        if not answer.known:
+            return why_it_waits(pod.broker, answer)
+        if answer.last_copies:
+            return describe_loss(pod, answer)
+    return None
+
+
 async def guard_evictions(run: ReconcileRun, pods: Sequence[facts.BrokerPod]) -> str | None:
     """Open the brokers' budget, or hold it at zero; the answer is what holds it.
 
     Pods that are in sync count in an open budget from now on.
     """
     found = await _ask(run.admin, pods, run.key, wanted=run.brokers().wanted)
+    if found.may_go and run.missing.now.get(BROKER):
+        found = EvictionVerdict(may_go=False, problem=run.missing.waiting(BROKER))
     if not found.may_go:
-        await hold(run)
+        await hold(run, keeps_unready=found.keeps_unready)
         return found.problem
     for manifest in policies.broker_budgets(run.context, is_held=False):
         await run.apply(manifest)
@@ -84,9 +114,9 @@ async def guard_evictions(run: ReconcileRun, pods: Sequence[facts.BrokerPod]) ->
     return found.problem
 
 
-async def hold(run: ReconcileRun) -> None:
+async def hold(run: ReconcileRun, *, keeps_unready: bool = False) -> None:
     """Hold the brokers' budget at zero."""
-    for manifest in policies.broker_budgets(run.context, is_held=True):
+    for manifest in policies.broker_budgets(run.context, is_held=True, keeps_unready=keeps_unready):
         await run.apply(manifest)
 
 
@@ -102,9 +132,10 @@ async def restart_answers(
 async def find_outdated_budgets(
     kubernetes: Kubernetes, admin: ClusterAdmin, namespaces: Sequence[str]
 ) -> set[Key]:
-    """The Clusters whose brokers' budget is open and should be held, or the other way round.
+    """The Clusters whose brokers' budget is open and should be held, or the other way round, or with a volume at risk.
 
-    No event follows when a replica falls behind, so this asks. No namespaces stand for all. Raises KubernetesError.
+    No event follows when a replica falls behind or a claim is deleted, so this asks. No namespaces stand for all.
+    Raises KubernetesError.
     """
     budgets: dict[Key, Json] = {}
     pods: dict[Key, list[Json]] = {}
@@ -116,27 +147,33 @@ async def find_outdated_budgets(
         key = _key_of(body)
         if key is not None and facts.is_broker(body):
             pods.setdefault(key, []).append(body)
+    at_risk: dict[Key, dict[str, facts.VolumeAtRisk]] = {}
+    for body in await list_everywhere(kubernetes, VOLUME_CLAIMS, namespaces, labels=_OURS):
+        key, risk = _key_of(body), volume_claims.risk_of(body)
+        if key is not None and risk is not None:
+            at_risk.setdefault(key, {})[volume_claims.pod_of(risk.claim)] = risk
     turns = asyncio.Semaphore(CLUSTERS_AT_ONCE_MAX)
 
     async def is_outdated(key: Key, budget: Json) -> bool:
         async with turns:
-            found = facts.broker_pods(pods.get(key, ()), None)
+            found = facts.broker_pods(pods.get(key, ()), None, at_risk.get(key, {}))
             may_go = (await _ask(admin, found, key, wanted=len(found))).may_go
         return may_go != bool(budget["spec"].get("maxUnavailable"))
 
     keys = list(budgets)
     outdated = await asyncio.gather(*(is_outdated(key, budgets[key]) for key in keys))
-    return {key for key, is_old in zip(keys, outdated, strict=True) if is_old}
+    return {*at_risk, *(key for key, is_old in zip(keys, outdated, strict=True) if is_old)}
 
 
 async def _ask(
     admin: ClusterAdmin, pods: Sequence[facts.BrokerPod], cluster: Key, *, wanted: int
 ) -> EvictionVerdict:
-    """The verdict. Brokers are asked only if all are ready."""
+    """The verdict. Brokers that serve are asked if all do, or if a volume is at risk."""
     without_asking = judge_evictions(pods, {}, wanted=wanted)
     if without_asking.problem is None:
         return without_asking
-    return judge_evictions(pods, await restart_answers(admin, pods, cluster), wanted=wanted)
+    serving = [pod for pod in pods if pod.ready]
+    return judge_evictions(pods, await restart_answers(admin, serving, cluster), wanted=wanted)
 
 
 def _key_of(body: Json) -> Key | None:

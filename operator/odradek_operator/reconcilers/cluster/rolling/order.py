@@ -1,7 +1,8 @@
 """The choice of the next broker's pod to replace, if any: one at a time, pods that do not serve first, only when safe.
 
 Partitions that cannot become safe by waiting do not delay a roll. They are named, so that their owner can add a replica
-or lower min.insync.replicas.
+or lower min.insync.replicas. A broker whose volume would go with its pod is another matter. It stays as long as it has
+the last copy of anything, or may have it.
 """
 
 from __future__ import annotations
@@ -73,6 +74,8 @@ def next_pod(
     unready = [pod for pod in pods if not pod.ready]
     for pod in unready:
         if pod.broker in reasons:
+            if pod.at_risk is not None and not pod.replace:
+                return Roll(left=left, waiting=describe_unknown_loss(pod))
             return Roll(left=left, replace=pod, why=_format_reasons(reasons[pod.broker]))
     if unready:
         because = f": {unready[0].problem}" if unready[0].problem else ""
@@ -82,9 +85,10 @@ def next_pod(
         if pod.broker not in reasons:
             continue
         answer = answers.get(pod.broker, RestartAnswer(known=False))
-        if pod.replace and answer.only_here:
-            waiting = waiting or _describe_loss(pod, answer.only_here)
-        elif answer.allowed and (pod.replace or not answer.refused_writes):
+        gets_new_volume = pod.replace or pod.at_risk is not None
+        if gets_new_volume and answer.last_copies:
+            waiting = waiting or describe_loss(pod, answer)
+        elif answer.allowed and (gets_new_volume or not answer.refused_writes):
             # A new volume is no fuller than it should be.
             return Roll(
                 left=left, replace=pod, why=_format_reasons(reasons[pod.broker]), never_safe=answer.never_safe
@@ -119,12 +123,31 @@ def why_it_waits(broker: int, answer: RestartAnswer) -> str:
     return f"without broker {broker} these would have too few replicas in sync: {format_names(answer.waiting_for)}"
 
 
-def _describe_loss(pod: BrokerPod, partitions: int) -> str:
+def describe_loss(pod: BrokerPod, answer: RestartAnswer) -> str:
+    """Why a broker that serves stays: its volume would go with its pod, and has the last copy of something."""
+    has = f"broker {pod.broker} serves and has {describe_last_copies(answer)}"
+    if pod.at_risk is not None:
+        return (
+            f"{has}, which would be lost with its pod: {pod.at_risk}. The condition Volumes says what to do"
+        )
     return (
-        f"broker {pod.broker} serves and has the only replica of {count(partitions, 'partition')}, which a "
-        f"new volume would lose. Give their topics more replicas, take {REPLACE_ANNOTATION} off its pod "
+        f"{has}, which a new volume would lose. Give their topics more replicas, take {REPLACE_ANNOTATION} off its pod "
         "again, or delete its pod and claim yourself"
     )
+
+
+def describe_unknown_loss(pod: BrokerPod) -> str:
+    """Why a broker that does not serve stays: its volume would go with its pod, and may have the last copy."""
+    return (
+        f"broker {pod.broker} does not serve, so whether it has the last copy of something is not known. Its volume "
+        f"would go with its pod: {pod.at_risk}. The condition Volumes says what to do"
+    )
+
+
+def describe_last_copies(answer: RestartAnswer) -> str:
+    """The partitions of which no other broker has a replica in sync."""
+    named = f": {format_names(answer.last_named)}" if answer.last_named else ""
+    return f"the only replica in sync of {count(answer.last_copies, 'partition')}{named}"
 
 
 def _format_reasons(reasons: tuple[str, ...]) -> str:

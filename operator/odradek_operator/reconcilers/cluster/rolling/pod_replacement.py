@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from odradek_operator.desired.names import VOLUME
+from odradek_operator.desired.names import BROKER, CONTROLLER, VOLUME, ZOOKEEPER
 from odradek_operator.gateways.kubernetes import NODES, PODS, VOLUME_CLAIMS, Forbidden, metadata
 from odradek_operator.reconcilers.cluster import facts
 from odradek_operator.reconcilers.cluster.rolling import evictions, order, steadiness
@@ -28,6 +28,8 @@ async def roll_servers(run: ReconcileRun, pods: Sequence[facts.BrokerPod]) -> Se
     reasons = ensemble_rolling.reasons_to_roll(servers)
     if not reasons:
         return ServerRoll()
+    if (missing := run.missing.waiting(ZOOKEEPER)) is not None:
+        return ServerRoll(left=tuple(sorted(reasons)), waiting=missing)
     observed = await observe(run, pods)
     roll = ensemble_rolling.next_server(
         servers,
@@ -54,6 +56,9 @@ async def roll_brokers(
     if not state.there or not state.settled or state.deleting:
         return Roll()
     reasons = order.reasons_to_roll(pods, restart)
+    missing = run.missing.waiting(BROKER)
+    if missing is not None:
+        return Roll(left=tuple(sorted(reasons)), waiting=missing)
     answers = await evictions.restart_answers(run.admin, order.needs_answers(pods, reasons), run.key)
     roll = order.next_pod(pods, reasons, answers, wanted=state.wanted)
     if roll.replace is not None and roll.replace.ready:
@@ -77,7 +82,7 @@ async def _replace(run: ReconcileRun, roll: Roll, pod: facts.BrokerPod) -> None:
         # The volume first: its claim stays until the pod is gone, and the new pod gets a new one.
         await run.delete(VOLUME_CLAIMS, f"{VOLUME}-{pod.name}")
     # A drain that asks in the moment between would take another broker.
-    await evictions.hold(run)
+    await evictions.hold(run, keeps_unready=bool(run.at_risk))
     await run.report_event("BrokerRestarts", f"broker {pod.broker}: {roll.why}")
     await run.delete(PODS, pod.name, uid=pod.uid)
 
@@ -88,6 +93,8 @@ async def roll_controllers(run: ReconcileRun, pods: Sequence[facts.BrokerPod], *
     With `is_held` none is replaced: ZooKeeper's servers and brokers go first.
     """
     state = run.controllers()
+    if run.missing.waiting(CONTROLLER) is not None:
+        return
     if is_held or not (state.there and state.settled and state.ready == state.wanted == state.current):
         return
     asking = [(name, pod) for name, pod in run.controller_pods().items() if facts.asks_for_roll(pod)]

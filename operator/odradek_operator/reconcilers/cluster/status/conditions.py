@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from odradek_operator.desired.names import BROKER, CONTROLLER, ZOOKEEPER
+from odradek_operator.reconcilers.cluster.rolling.last_step import ROLLING
 from odradek_operator.reconcilers.cluster.rolling.order import Roll, format_names
 from odradek_operator.reconcilers.cluster.run import ReconcileRun
 from odradek_operator.reconcilers.cluster.scaling.broker_count import Reason
@@ -12,7 +13,6 @@ from odradek_operator.reconcilers.cluster.status.findings import Findings
 from odradek_operator.reconcilers.reconciler import PAUSED_ANNOTATION
 from odradek_operator.resources.conditions import PAUSED, READY, Condition, condition, ready_condition
 
-ROLLING = "Rolling"
 SCALING = "Scaling"
 LISTENERS = "Listeners"
 VOLUMES = "Volumes"
@@ -22,6 +22,9 @@ ZONES = "Zones"
 ENSEMBLE = "Zookeeper"
 EVICTIONS = "Evictions"
 DATA_LOST = "ZookeeperDataLost"
+OTHER_PATH = "OtherZookeeperPath"
+VOLUME_AT_RISK = "AtRisk"
+REFERENCE_MISSING = "ReferenceMissing"
 
 
 def conditions(run: ReconcileRun, found: Findings) -> list[Condition]:
@@ -37,7 +40,10 @@ def conditions(run: ReconcileRun, found: Findings) -> list[Condition]:
             "brokers advertise the one before, or none. Look at its Services, or give advertisedHost"
         )
         stated.append(condition(LISTENERS, False, "AddressPending", message))
-    if found.volume_problem:
+    if found.at_risk:
+        message = ". ".join(warned.message for warned in found.at_risk)
+        stated.append(condition(VOLUMES, False, VOLUME_AT_RISK, message))
+    elif found.volume_problem:
         stated.append(condition(VOLUMES, False, "NotChanged", found.volume_problem))
     elif found.disks.full_directories:
         stated.append(condition(VOLUMES, False, "Full", _describe_full(found.disks.full_directories)))
@@ -84,9 +90,13 @@ def _ready_condition(run: ReconcileRun, found: Findings) -> Condition:
     serving = sum(pod.ready for pod in found.pods)
     if found.data_problem:
         return ready_condition(False, DATA_LOST, found.data_problem)
+    if found.path_problem:
+        return ready_condition(False, OTHER_PATH, found.path_problem)
     if run.refused_image is not None:
         message = f"{run.refused_image.message}. Brokers and controllers continue with {run.context.image}"
         return ready_condition(False, run.refused_image.reason, message)
+    if found.missing is not None:
+        return ready_condition(False, REFERENCE_MISSING, found.missing)
     if found.zookeeper is not None and found.zookeeper.ready * 2 <= found.zookeeper.wanted:
         servers = found.zookeeper
         message = f"{servers.ready} of {servers.wanted} ZooKeeper servers are ready; more than half must be"
@@ -109,7 +119,8 @@ def _ready_condition(run: ReconcileRun, found: Findings) -> Condition:
             return ready_condition(True, "Rolling", message)
         serve = "the broker serves" if present == 1 else f"all {present} brokers serve"
         return ready_condition(True, "Serving", serve + surplus)
-    if found.roll.left and serving >= present - 1:
+    is_last_step = found.last_step is not None and found.last_step.problem is None
+    if (found.roll.left or is_last_step) and serving >= present - 1:
         message = f"{serving} of {present} brokers serve while one restarts{surplus}"
         return ready_condition(True, "Rolling", message)
     reasons = [
@@ -137,6 +148,11 @@ def _rolling_condition(found: Findings) -> Condition:
         if servers.waiting:
             parts.append(f"waiting: {servers.waiting}")
         return condition(ROLLING, True, "Waiting" if servers.waiting else "Restarting", ". ".join(parts))
+    if not roll.left and found.pending_set is not None:
+        message = f"Kubernetes has not taken up the newest form of {found.pending_set} yet"
+        return condition(ROLLING, None, "Pending", message)
+    if not roll.left and found.last_step is not None:
+        return condition(ROLLING, True, "Restarting", f"all have been replaced; {found.last_step}")
     return _broker_roll_condition(roll, unknown)
 
 

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from odradek_operator.reconcilers.cluster.facts import BrokerPod, SetState
+from odradek_operator.reconcilers.cluster.rolling.last_step import LastStep
 from odradek_operator.reconcilers.cluster.rolling.order import Roll
 from odradek_operator.reconcilers.cluster.scaling.broker_count import Reason
 from odradek_operator.reconcilers.cluster.scaling.partition_moves import MoveFound
 from odradek_operator.reconcilers.cluster.settings.addresses import PendingAddresses
 from odradek_operator.reconcilers.cluster.settings.live_settings import DisksFound, SettingsFound
+from odradek_operator.reconcilers.cluster.storage.volumes_at_risk import Warned
 from odradek_operator.reconcilers.cluster.zookeeper.ensemble_resizing import EnsembleFound
 from odradek_operator.reconcilers.cluster.zookeeper.ensemble_rolling import ServerRoll
 
@@ -20,13 +22,18 @@ class Findings:
     """The findings of a run, by step; a step that did not run has its default. Problems are texts, None for none.
 
     `zookeeper` is None where the Cluster runs no ZooKeeper. `pending` are addresses of listeners that are missing.
+    `at_risk` are volumes that go with their pods; `missing` is what pods refer to and is not there.
+    `pending_set` is a StatefulSet whose newest form Kubernetes has not taken up yet: which pods are current is not
+    known. `last_step` is the pod that a roll waits for after it has replaced the last one.
     `pod_problems` are what keeps pods from being made or from becoming ready, by component.
     """
 
     zookeeper: SetState | None = None
     pending: tuple[PendingAddresses, ...] = ()
+    missing: str | None = None
     zones_problem: str | None = None
     volume_problem: str | None = None
+    at_risk: tuple[Warned, ...] = ()
     pods: tuple[BrokerPod, ...] = ()
     evictions_problem: str | None = None
     settings: SettingsFound = field(default_factory=SettingsFound)
@@ -37,6 +44,9 @@ class Findings:
     move: MoveFound = field(default_factory=MoveFound)
     pod_problems: Mapping[str, str] = field(default_factory=dict)
     data_problem: str | None = None
+    path_problem: str | None = None
+    pending_set: str | None = None
+    last_step: LastStep | None = None
 
     @property
     def unreachable(self) -> str | None:
@@ -55,7 +65,8 @@ class Findings:
 
         A broker whose settings are not known may still have to restart.
         """
-        return bool(self.roll.left) or self.servers_change or bool(self.settings.unknown)
+        is_ending = self.last_step is not None and self.last_step.problem is None
+        return bool(self.roll.left) or is_ending or self.servers_change or bool(self.settings.unknown)
 
     @property
     def is_emptied(self) -> bool:

@@ -8,10 +8,17 @@ from typing import Final
 
 from odradek_operator.desired.names import BROKER, CONTROLLER, ZOOKEEPER
 from odradek_operator.gateways.kubernetes import Forbidden, Json, KubernetesError, metadata
+from odradek_operator.reconcilers.cluster.rolling.last_step import LastStep
 from odradek_operator.reconcilers.cluster.run import ReconcileRun, mark_contents_stale
 from odradek_operator.reconcilers.cluster.settings.addresses import NODE_IP, PENDING, bootstrap_address
 from odradek_operator.reconcilers.cluster.settings.images import version_of
-from odradek_operator.reconcilers.cluster.status.conditions import DATA_LOST, conditions
+from odradek_operator.reconcilers.cluster.status.conditions import (
+    DATA_LOST,
+    OTHER_PATH,
+    REFERENCE_MISSING,
+    VOLUME_AT_RISK,
+    conditions,
+)
 from odradek_operator.reconcilers.cluster.status.findings import Findings
 from odradek_operator.reconcilers.cluster.status.problems import Problems, read_problems
 from odradek_operator.reconcilers.cluster.storage.volume_claims import is_bound
@@ -67,11 +74,17 @@ def again_seconds(run: ReconcileRun, found: Findings, status: ClusterStatus) -> 
     is_busy = found.roll.left or found.servers_change or found.move.movement is not None
     if is_busy or found.settings.plan.alter or not brokers.settled:
         is_blocked = found.move.problem is not None or found.settings.problem is not None
+        if found.missing:
+            return UNSETTLED_SECONDS  # No event shows that a Secret is there.
         return BLOCKED_SECONDS if is_blocked and not found.roll.left else BUSY_SECONDS
     settled = (
         _is_whole(run, found, status.brokers)
         and controllers.current == controllers.ready == run.context.spec.controllers.replicas
         and not found.evictions_problem
+        and not found.at_risk
+        and not found.missing
+        and found.last_step is None
+        and found.pending_set is None
     )
     if found.zookeeper is not None:
         # Servers get a configuration from the run after the one that has read it.
@@ -120,8 +133,16 @@ async def report(run: ReconcileRun, found: Findings) -> float | None:
     known = conditions_of(run.body)
     if found.data_problem and not any(one.reason == DATA_LOST for one in known):
         await run.report_event(DATA_LOST, found.data_problem, warning=True)
+    if found.path_problem and not any(one.message == found.path_problem for one in known):
+        await run.report_event(OTHER_PATH, found.path_problem, warning=True)
     if (refused := run.refused_image) and not any(one.message.startswith(refused.message) for one in known):
         await run.report_event(refused.reason, refused.message, warning=True)
+    told = next((one.message for one in known if one.reason == VOLUME_AT_RISK), "")
+    for warned in found.at_risk:
+        if warned.claim not in told:
+            await run.report_event("VolumeAtRisk", warned.message, warning=True)
+    if found.missing and not any(one.message == found.missing for one in known):
+        await run.report_event(REFERENCE_MISSING, found.missing, warning=True)
     status, stated = cluster_status(run, found), conditions(run, found)
     await environment.write_status(run.body, status, stated)
     await _report_problems(run, problems)
@@ -163,17 +184,33 @@ async def report_refusal(run: ReconcileRun, refusal: KubernetesError) -> None:
     await report_unready(run.environment, run.body, run.before, reason, message)
 
 
+def _find_pending_set(run: ReconcileRun) -> str | None:
+    """A StatefulSet whose newest form Kubernetes has not taken up yet."""
+    servers = run.zookeeper()
+    if servers is not None and servers.there and not servers.settled:
+        return run.context.object_name(ZOOKEEPER)
+    brokers = run.brokers()
+    return run.context.object_name(BROKER) if brokers.there and not brokers.settled else None
+
+
+def _with_problem(step: LastStep | None, problems: Problems) -> LastStep | None:
+    return None if step is None else replace(step, problem=problems.of_pods.get(step.pod, step.problem))
+
+
 def _with_problems(run: ReconcileRun, found: Findings, problems: Problems) -> Findings:
     ensemble_before = run.before.ensemble
     pods = tuple(replace(pod, problem=problems.of_pods.get(pod.name, pod.problem)) for pod in found.pods)
     return replace(
         found,
         pods=pods,
+        pending_set=_find_pending_set(run),
+        last_step=_with_problem(found.last_step, problems),
         pod_problems={
             component: problem
             for component in (BROKER, CONTROLLER, ZOOKEEPER)
             if (problem := problems.of(component, f"{run.context.object_name(component)}-")) is not None
         },
+        path_problem=ensemble.path_problem(pods, run.before.cluster_id, run.context.zookeeper_path),
         data_problem=ensemble.data_problem(
             pods,
             run.before.cluster_id,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from odradek_operator.desired.names import VOLUME
 from odradek_operator.gateways.kubernetes import Json, metadata
+from odradek_operator.reconcilers.cluster.facts import VolumeAtRisk
 from odradek_operator.resources.schema import quantity_value
 
 
@@ -45,6 +46,29 @@ def claims_to_replace(claims: Iterable[Json], *, old: str | None, new: str | Non
         and not is_bound(claim)
         and not metadata(claim).get("deletionTimestamp")
     ]
+
+
+def risk_of(claim: Json) -> VolumeAtRisk | None:
+    """Why the volume of a claim goes as soon as no pod uses it; None where it stays.
+
+    Kubernetes keeps a claim that was deleted for as long as a pod uses it (`kubernetes.io/pvc-protection`).
+    """
+    about = metadata(claim)
+    if not is_bound(claim):
+        return None
+    if about.get("deletionTimestamp"):
+        why = "is being deleted"
+    elif (claim.get("status") or {}).get("phase") == "Lost":
+        why = "has lost its volume"
+    else:
+        return None
+    volume = (claim.get("spec") or {}).get("volumeName")
+    return VolumeAtRisk(claim=str(about["name"]), volume=None if volume is None else str(volume), why=why)
+
+
+def pod_of(claim: str) -> str:
+    """The pod that a StatefulSet makes for a claim."""
+    return claim.removeprefix(f"{VOLUME}-")
 
 
 def must_be_made_again(there: Json | None, wanted: Json) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -14,6 +15,7 @@ from odradek_operator.resources.cluster import ClusterSpec
 from odradek_operator.resources.cluster_status import ClusterStatus
 from odradek_operator.resources.zookeeper import ENSEMBLE_SIZE
 
+_OF_OTHER_CLUSTER: Final = re.compile(r"belongs to the cluster (\S+), and the registry to")
 _WHAT_TO_DO: Final = (
     "All records are still on the brokers' volumes: keep these. Put ZooKeeper's data back from a backup of its "
     "volumes, as docs/zookeeper-backup.md says"
@@ -108,6 +110,32 @@ def claims_of_former_servers(claims: Iterable[Json], size: int, voters: tuple[in
         if number.isdecimal() and int(number) >= size and int(number) + 1 not in voters:
             former.append(claim)
     return former
+
+
+def path_problem(pods: tuple[BrokerPod, ...], known: str | None, path: str) -> str | None:
+    """The problem where brokers that have never served as this Cluster have volumes of another one.
+
+    `known` is the id that the Cluster has had, `path` where ZooKeeper keeps it.
+    """
+    if known is not None:
+        return None
+    found = next(
+        (
+            (pod.broker, match[1])
+            for pod in pods
+            if (match := _OF_OTHER_CLUSTER.search(pod.termination_message)) is not None
+        ),
+        None,
+    )
+    if found is None:
+        return None
+    broker, cluster = found
+    return (
+        f"the volume of broker {broker} has the data of the cluster {cluster}, and ZooKeeper keeps another one below "
+        f"{path}. Volumes that were restored from another namespace need the path that they had there: set "
+        "spec.zookeeper.path to /FORMER-NAMESPACE/FORMER-NAME. Without ZooKeeper's data of that cluster the records "
+        "cannot be served: docs/zookeeper-backup.md"
+    )
 
 
 def data_problem(

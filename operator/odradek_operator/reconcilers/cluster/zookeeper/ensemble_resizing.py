@@ -15,7 +15,7 @@ from odradek_operator.reconcilers.cluster.rolling.steadiness import observe
 from odradek_operator.reconcilers.cluster.run import ReconcileRun
 from odradek_operator.reconcilers.cluster.zookeeper.ensemble import Resize, claims_of_former_servers
 from odradek_operator.reconcilers.cluster.zookeeper.ensemble import resize as plan_resize
-from odradek_operator.reconcilers.cluster.zookeeper.ensemble_rolling import ServerRoll
+from odradek_operator.reconcilers.cluster.zookeeper.ensemble_rolling import ENSEMBLE_SAFE_SIZE, ServerRoll
 from odradek_operator.resources.cluster_status import EnsembleStatus
 
 
@@ -50,6 +50,7 @@ async def resize_ensemble(run: ReconcileRun, pods: Sequence[BrokerPod], roll: Se
         waits_for = steadiness.waits_for(await observe(run, pods), takes_server=True)
         if roll.left:
             waits_for = "its servers are being replaced"
+        waits_for = _find_risk(run, wanted) or waits_for
         resize = plan_resize(members.voters, wanted, waits_for)
         found = replace(found, resize=resize)
         if not resize.under_way or resize.waiting:
@@ -65,6 +66,14 @@ async def resize_ensemble(run: ReconcileRun, pods: Sequence[BrokerPod], roll: Se
         # A leader that leaves takes the connection with it. The next run reads what became of the change.
         problem = f"the next look sees whether the ensemble has changed: {failure}"
         return replace(found, problem=problem)
+
+
+def _find_risk(run: ReconcileRun, wanted: int | None) -> str | None:
+    """The volume at risk that an ensemble of so few servers could not make up for; None without one."""
+    if wanted is None or wanted >= ENSEMBLE_SAFE_SIZE:
+        return None
+    risks = [str(pod.at_risk) for pod in run.server_pods()[:wanted] if pod.at_risk is not None]
+    return next(iter(risks), None)
 
 
 async def _remove_claims(run: ReconcileRun, size: int, before: EnsembleStatus) -> bool:

@@ -2,14 +2,20 @@
 
 Kubernetes takes the next server as soon as a port is open. The ensemble may have no leader then, and with a leader that
 goes early each later step may cost an election.
+
+A server whose volume would go with its pod is replaced only where all of the others have its data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from odradek_operator.reconcilers.cluster.facts import ServerPod
+
+# With fewer servers, the loss of one volume is the loss of the data, or of the majority that has it.
+ENSEMBLE_SAFE_SIZE: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +51,7 @@ def next_server(
         return ServerRoll(left=left, waiting=f"{going[0]} is stopping")
     for pod in pods:
         # It does not serve, and nothing is lost by another try.
-        if not pod.ready and not pod.current:
+        if not pod.ready and not pod.current and pod.at_risk is None:
             return ServerRoll(left=left, replace=pod, why=reasons[pod.name])
     unready = [pod.name for pod in pods if not pod.ready]
     if unready or len(pods) < wanted:
@@ -53,7 +59,13 @@ def next_server(
         return ServerRoll(left=left, waiting=which)
     if waits_for is not None:
         return ServerRoll(left=left, waiting=waits_for)
-    following = [pod for pod in pods if pod.name in reasons and pod.name != leader]
-    leading = [pod for pod in pods if pod.name in reasons and pod.name == leader]
+    kept = [pod for pod in pods if pod.at_risk is not None and wanted < ENSEMBLE_SAFE_SIZE]
+    free = [pod for pod in pods if pod.name in reasons and pod not in kept]
+    if not free:
+        return ServerRoll(
+            left=left, waiting=f"{kept[0].at_risk}, and no other server makes up for {kept[0].name}"
+        )
+    following = [pod for pod in free if pod.name != leader]
+    leading = [pod for pod in free if pod.name == leader]
     pod = (*reversed(following), *leading)[0]
     return ServerRoll(left=left, replace=pod, why=reasons[pod.name])
