@@ -7,8 +7,15 @@ read or left out. Rules in CEL stay with the API server.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
+
+from odradek_operator.resources.configuration import REFUSED_RULE
+from odradek_operator.resources.schema import QUANTITY_PATTERN, QUANTITY_RULE
+
+_MATCHES: Final = re.compile(r"self\.matches\(r'(.*)'\)")
+_NUMBER: Final = r"^(0|-?[1-9][0-9]{0,18})$"
 
 
 def spec_schema(
@@ -34,12 +41,16 @@ def _strict(schema: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in schema.items()
         if not key.startswith("x-kubernetes-") and key not in ("nullable", "format", "example")
     }
+    if (pattern := _pattern_of(schema)) is not None:
+        written["pattern"] = pattern
     if schema.get("nullable") and isinstance(written.get("type"), str):
         written["type"] = [written["type"], "null"]
     if not written.get("required", True):
         del written["required"]
     if "properties" in schema:
-        written["properties"] = {name: _strict(part) for name, part in schema["properties"].items()}
+        written["properties"] = {
+            name: _strict(part) for name, part in schema["properties"].items() if not _is_refused(part)
+        }
         if not schema.get("x-kubernetes-preserve-unknown-fields"):
             written.setdefault("additionalProperties", False)
     for key in ("items", "additionalProperties", "not"):
@@ -49,6 +60,24 @@ def _strict(schema: Mapping[str, Any]) -> dict[str, Any]:
         if key in schema:
             written[key] = [_unchanged_objects(part) for part in schema[key]]
     return written
+
+
+def _is_refused(schema: Mapping[str, Any]) -> bool:
+    """Whether a field is there only to say what to write instead: here it is a field that is not known."""
+    return any(one["rule"] == REFUSED_RULE for one in schema.get("x-kubernetes-validations", ()))
+
+
+def _pattern_of(schema: Mapping[str, Any]) -> str | None:
+    """The pattern that a rule of a text checks: the definitions have rules instead, for their messages."""
+    for one in schema.get("x-kubernetes-validations", ()):
+        rule = str(one["rule"])
+        if (found := _MATCHES.fullmatch(rule)) is not None:
+            return found[1]
+        if rule == QUANTITY_RULE:
+            return QUANTITY_PATTERN
+        if "int(self)" in rule:
+            return _NUMBER
+    return None
 
 
 def _unchanged_objects(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Final
 
+from odradek.client.topic_settings import TOPIC_SETTINGS
 from odradek.foundation.settings.areas.protection import PROTECTION_SETTINGS, protection_setting_of
 from odradek.foundation.settings.broker_settings import USED, all_settings
 from odradek.foundation.settings.declaration import Scope
@@ -56,8 +57,14 @@ _PROMISING: Final = sorted(
     and key not in _PROTECTING
     and not key.startswith("zookeeper.")
 )
+# Topics' names for settings that are called otherwise here.
+_MISNAMED: Final = {
+    setting.key: f"set {setting.synonyms[0]}"
+    for setting in TOPIC_SETTINGS.values()
+    if setting.synonyms and setting.key not in USED and not setting.internal
+}
 CONFIGURATION: Final = Configuration(
-    BROKER_SETTINGS, refused=_REFUSED, promising=_PROMISING, protecting=_PROTECTING
+    BROKER_SETTINGS, refused=_MISNAMED | _REFUSED, promising=_PROMISING, protecting=_PROTECTING
 )
 
 

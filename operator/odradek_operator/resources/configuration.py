@@ -8,7 +8,7 @@ The value that the operator works with is the text that goes into a properties f
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from odradek.foundation.errors import SettingError
 from odradek.foundation.protection import missing_protection, refusal_of_key
@@ -19,7 +19,17 @@ from odradek.foundation.words import nearest_name
 from odradek_operator.resources.schema import INT32_MAX, INT64_MAX, Schema
 
 _BOUNDS = (("minimum", "from"), ("maximum", "to"))
-_NUMBER = r"^(0|-?[1-9][0-9]{0,18})$"
+REFUSED_RULE: Final = "false"
+# A sign and the digits of 64 bits.
+_NUMBER_LENGTH_MAX = 20
+# What a number counts, by the end of its key, and an example.
+_UNITS = (
+    ("bytes", "bytes, as 10737418240 for 10 GiB"),
+    ("ms", "milliseconds, as 604800000 for 7 days"),
+    ("seconds", "seconds, as 604800 for 7 days"),
+    ("minutes", "minutes, as 10080 for 7 days"),
+    ("hours", "hours, as 168 for 7 days"),
+)
 _WHOLE = {Kind.INT: INT32_MAX, Kind.LONG: INT64_MAX, Kind.SHORT: 2**15 - 1}
 
 
@@ -29,6 +39,9 @@ class Configuration(Schema):
     `promising` promise protection that brokers do not have. `protecting` is protection that is declared elsewhere, with
     what to do instead. The definition declares both, with a rule that only a harmless value passes. Otherwise the API
     server would drop these keys without a warning to most clients.
+
+    What is `refused` is declared too, keys that people write for others among it. So the answer is what to do instead,
+    and not only that the field is unknown.
     """
 
     shown = "Kafka's settings by key"
@@ -43,7 +56,8 @@ class Configuration(Schema):
     ) -> None:
         self.settings = {setting.key: setting for setting in settings}
         self._protecting = protecting or {}
-        self._refused = {**(refused or {}), **self._protecting}
+        self._unset = refused or {}
+        self._refused = {**self._unset, **self._protecting}
         self._promising = tuple(promising)
 
     def parse(self, value: object, path: str, problems: list[str]) -> Mapping[str, str]:
@@ -68,7 +82,9 @@ class Configuration(Schema):
             try:
                 setting.parse(text)
             except SettingError as error:
-                problems.append(f"{path}: {error}")
+                problems.append(
+                    f"{path}: {error}{_describe_unit(str(key)) if setting.kind in _WHOLE else ''}"
+                )
             texts[key] = text
         return texts
 
@@ -87,6 +103,7 @@ class Configuration(Schema):
                     [(key, _property(setting)) for key, setting in self.settings.items()]
                     + [(key, _promising_property(key)) for key in self._promising]
                     + [(key, _protecting_property(key, reason)) for key, reason in self._protecting.items()]
+                    + [(key, _refuse_property(key, reason)) for key, reason in self._unset.items()]
                 )
             ),
         }
@@ -136,6 +153,20 @@ def _protecting_property(key: str, reason: str) -> dict[str, object]:
     return dict(sorted(schema.items()))
 
 
+def _refuse_property(key: str, reason: str) -> dict[str, object]:
+    """Declared, so that it is seen, and refused."""
+    schema: dict[str, object] = {
+        "x-kubernetes-validations": [{"rule": REFUSED_RULE, "message": _cannot_be_set(key, reason)}]
+    }
+    if key.endswith((".enable", ".disable")):
+        return {"type": "boolean", **schema}
+    return {
+        "anyOf": [{"type": "integer"}, {"type": "string"}],
+        "x-kubernetes-int-or-string": True,
+        **schema,
+    }
+
+
 def _promising_property(key: str) -> dict[str, object]:
     """Declared, so that it is seen, and refused by a rule unless its value promises nothing."""
     promise = protection_setting_of(key)
@@ -163,7 +194,7 @@ def _property(setting: Setting) -> dict[str, object]:
     schema: dict[str, object] = {"description": setting.doc}
     allowed = setting.allowed
     if setting.kind in _WHOLE:
-        return _number_or_text(schema, allowed, most=_WHOLE[setting.kind])
+        return _number_or_text(schema, setting.key, allowed, most=_WHOLE[setting.kind])
     if setting.kind is Kind.DOUBLE:
         schema |= {"type": "number"}
     elif setting.kind is Kind.BOOLEAN:
@@ -179,10 +210,11 @@ def _property(setting: Setting) -> dict[str, object]:
     return dict(sorted(schema.items()))
 
 
-def _number_or_text(schema: dict[str, object], allowed: object, *, most: int) -> dict[str, object]:
+def _number_or_text(schema: dict[str, object], key: str, allowed: object, *, most: int) -> dict[str, object]:
     """A whole number, or its text. The bounds of the schema hold for numbers, the rule for texts.
 
     The API server reads bounds as doubles, so one of 64 bits cannot be written; texts of more digits are no int there.
+    A text that is no number at all fails the rule too, and its message says what is meant.
     """
     if most < INT64_MAX:
         schema["maximum"], schema["minimum"] = most, -most - 1
@@ -197,16 +229,21 @@ def _number_or_text(schema: dict[str, object], allowed: object, *, most: int) ->
     schema |= {
         "x-kubernetes-int-or-string": True,
         "anyOf": [{"type": "integer"}, {"type": "string"}],
-        "pattern": _NUMBER,
+        "maxLength": _NUMBER_LENGTH_MAX,
         "x-kubernetes-validations": [
             {
                 # Not with a pattern in it: the API server takes such a text for as long as a request may be.
                 "rule": f"type(self) != string || ({' && '.join(within)})",
-                "message": " ".join(["must be a whole number", *words]),
+                "message": " ".join(["must be a whole number", *words]) + _describe_unit(key),
             }
         ],
     }
     return dict(sorted(schema.items()))
+
+
+def _describe_unit(key: str) -> str:
+    unit = next((unit for end, unit in _UNITS if key.rpartition(".")[2] == end), None)
+    return "" if unit is None else f": {unit}"
 
 
 def _bounds(schema: dict[str, object], allowed: Range) -> dict[str, object]:

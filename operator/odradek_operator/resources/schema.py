@@ -26,6 +26,13 @@ DURATION_PATTERN: Final = r"^([0-9]+(ms|s|m|h|d))+$"
 _DURATION_UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
+# Not with a pattern in it: the API server takes a text that may be a number for as long as a request may be.
+QUANTITY_RULE: Final = "type(self) != string || isQuantity(self)"
+_QUANTITY_LENGTH_MAX: Final = 32
+_QUANTITY_MESSAGE: Final = "must be a quantity such as 500m, 2Gi or 10G, with no B behind its unit"
+_DURATION_MESSAGE: Final = "must be a duration such as 500ms, 30s or 1h30m: its units are ms, s, m, h and d"
+
+
 class Schema(ABC):
     """The rule for one value. `shown` is the type's name on the reference page."""
 
@@ -80,7 +87,10 @@ class Text(Schema):
         schema: dict[str, object] = {"type": "string", "maxLength": self._max_length}
         if self._min_length:
             schema["minLength"] = self._min_length
-        if self._pattern is not None:
+        if self._pattern is not None and self._what is not None:
+            # A pattern alone would be the whole message of the API server.
+            schema |= _validation(f"self.matches(r'{self._pattern}')", f"must be {self._what}")
+        elif self._pattern is not None:
             schema["pattern"] = self._pattern
         if self._format is not None:
             schema["format"] = self._format
@@ -192,7 +202,7 @@ class Quantity(Schema):
     def parse(self, value: object, path: str, problems: list[str]) -> str:
         text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
         if not isinstance(text, str) or re.search(QUANTITY_PATTERN, text) is None:
-            problems.append(f"{path}: {value!r} is not a quantity such as 500m or 2Gi")
+            problems.append(f"{path}: {value!r} {_QUANTITY_MESSAGE}")
             return "0"
         return text
 
@@ -200,7 +210,8 @@ class Quantity(Schema):
         return {
             "x-kubernetes-int-or-string": True,
             "anyOf": [{"type": "integer"}, {"type": "string"}],
-            "pattern": QUANTITY_PATTERN,
+            "maxLength": _QUANTITY_LENGTH_MAX,
+            **_validation(QUANTITY_RULE, _QUANTITY_MESSAGE),
         }
 
 
@@ -211,7 +222,7 @@ class Duration(Schema):
 
     def parse(self, value: object, path: str, problems: list[str]) -> int:
         if not isinstance(value, str) or re.search(DURATION_PATTERN, value) is None:
-            problems.append(f"{path}: {value!r} is not a duration such as 500ms, 30s or 1h30m")
+            problems.append(f"{path}: {value!r} {_DURATION_MESSAGE}")
             return 0
         return sum(
             int(number) * _DURATION_UNITS_MS[unit]
@@ -219,7 +230,8 @@ class Duration(Schema):
         )
 
     def openapi(self) -> dict[str, object]:
-        return {"type": "string", "pattern": DURATION_PATTERN, "maxLength": 64}
+        rule = f"self.matches(r'{DURATION_PATTERN}')"
+        return {"type": "string", "maxLength": 64, **_validation(rule, _DURATION_MESSAGE)}
 
     def render(self, value: Any) -> object:
         for unit in ("d", "h", "m", "s"):
@@ -266,6 +278,11 @@ class OpenList(Schema):
 
     def render(self, value: Any) -> object:
         return list(value)
+
+
+def _validation(rule: str, message: str) -> dict[str, object]:
+    """A rule that the API server checks, with a message of ours."""
+    return {"x-kubernetes-validations": [{"rule": rule, "message": message}]}
 
 
 def quantity_value(text: str) -> float:

@@ -40,9 +40,28 @@ _REFUSED: Final = {
     "local.retention.bytes": "the brokers have no tiered storage; set retention.bytes",
     "local.retention.ms": "the brokers have no tiered storage; set retention.ms",
 }
+_OTHER_UNITS: Final = ("seconds", "minutes", "hours", "days")
+# What people write: brokers' names for a topic's settings, other units, and what are fields here.
+_MISNAMED: Final = {
+    **{
+        synonym: f"set {setting.key}, as topics have it"
+        for setting in TOPIC_SETTINGS.values()
+        for synonym in setting.synonyms
+        if synonym not in TOPIC_SETTINGS and not setting.internal
+    },
+    **{
+        f"{span}.{unit}": f"set {span}.ms, in milliseconds (an hour is 3600000)"
+        for span in ("retention", "segment", "delete.retention")
+        for unit in _OTHER_UNITS
+    },
+    "replication.factor": "set spec.replicas",
+    "replicas": "set spec.replicas",
+    "num.partitions": "set spec.partitions",
+    "partitions": "set spec.partitions",
+}
 TOPIC_CONFIGURATION: Final = Configuration(
     (setting for setting in TOPIC_SETTINGS.values() if not setting.internal and setting.key not in _REFUSED),
-    refused=_REFUSED,
+    refused=_MISNAMED | _REFUSED,
 )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS, TOPICS
+from odradek_operator.gateways.kubernetes import CLUSTERS, CONSUMER_GROUPS, TOPICS
 from tests.operator.support.broker_world import BrokerWithAdmin
 from tests.operator.support.world import manifest
 from tests.support.broker_process import CHECKOUT, free_port
@@ -126,7 +126,7 @@ def test_a_number_may_be_a_text(server: ApiServer) -> None:
         ({"config": {"retention.ms": "-2"}}, "must be a whole number from -1"),
         ({"config": {"retention.ms": -2}}, "should be greater than or equal to -1"),
         ({"config": {"retention.ms": "1.5"}}, "must be a whole number"),
-        ({"config": {"retention.ms": "9" * 30}}, "must be a whole number"),
+        ({"config": {"retention.ms": "9" * 30}}, "may not be more than 20"),
         ({"config": {"cleanup.policy": "burn"}}, "cleanup.policy"),
         ({"config": {"compression.type": "rar"}}, "Unsupported value"),
         ({"config": {"retention.m": 5}}, "unknown field"),
@@ -136,6 +136,42 @@ def test_a_number_may_be_a_text(server: ApiServer) -> None:
 )
 def test_a_wrong_topic_is_refused(server: ApiServer, spec: dict[str, Any], why: str) -> None:
     assert why in refusal(server, "Topic", name(), **spec)
+
+
+@pytest.mark.parametrize(
+    ("config", "why"),
+    [
+        ({"retention.bytes": "10GB"}, "must be a whole number: bytes, as 10737418240 for 10 GiB"),
+        ({"segment.bytes": "1Gi"}, "must be a whole number from 1048576 to 2147483647: bytes"),
+        ({"retention.ms": "7d"}, "must be a whole number from -1: milliseconds, as 604800000 for 7 days"),
+        ({"retention.hours": 168}, "retention.hours cannot be set here; set retention.ms, in milliseconds"),
+        ({"log.retention.ms": "5"}, "log.retention.ms cannot be set here; set retention.ms"),
+        ({"replication.factor": 3}, "replication.factor cannot be set here; set spec.replicas"),
+        ({"remote.storage.enable": True}, "the brokers have no tiered storage"),
+    ],
+)
+def test_what_is_meant_is_said_and_no_pattern(server: ApiServer, config: dict[str, Any], why: str) -> None:
+    said = refusal(server, "Topic", name(), config=config)
+    assert why in said and "should match" not in said and "unknown field" not in said
+
+
+@pytest.mark.parametrize(
+    ("brokers", "why"),
+    [
+        ({"storage": {"size": "10GB"}}, "must be a quantity such as 500m, 2Gi or 10G"),
+        ({"resources": {"limits": {"memory": "2 GB"}}}, "must be a quantity such as 500m, 2Gi or 10G"),
+        ({"config": {"log.retention.bytes": "10GB"}}, "bytes, as 10737418240 for 10 GiB"),
+        ({"config": {"retention.ms": 5}}, "retention.ms cannot be set here; set log.retention.ms"),
+        ({"config": {"broker.rack": "a"}}, "set spec.brokers.rackLabel"),
+    ],
+)
+def test_what_is_meant_is_said_of_a_cluster_too(server: ApiServer, brokers: dict[str, Any], why: str) -> None:
+    spec = {"zookeeper": {"connect": "zk:2181"}, "brokers": brokers}
+    given = json.dumps(manifest(CLUSTERS, "wrong", spec, namespace=NAMESPACE))
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        server.kubectl("apply", "--filename", "-", given=given)
+    said = str(refused.value.output)
+    assert why in said and "should match" not in said and "unknown field" not in said
 
 
 @pytest.mark.parametrize(
