@@ -43,7 +43,7 @@ def ready_among(kube: Kube, selector: str) -> int:
 
 
 def all_deleted(kube: Kube, selector: str) -> None:
-    """Delete them with one request, and wait until no finalizer holds any of them."""
+    """Delete them with one request, and wait until their topics are gone too."""
     encoded = selector.replace("=", "%3D")
     kube.run(
         "delete", "--raw", f"/apis/odradek.io/v1/namespaces/{kube.namespace}/topics?labelSelector={encoded}"

@@ -59,8 +59,8 @@ _UNINSTALL = Section(
             "stripFinalizers",
             True,
             BOOLEAN,
-            "Take the operator's finalizer off every resource, by a short job of its image. A Topic, ConsumerGroup or "
-            "User with `deletionPolicy: Delete` could not be deleted without an operator. Topics and groups stay. "
+            "Take the finalizer of earlier versions off every resource, by a short job of the operator's image. A "
+            "resource that has one could not be deleted without an operator. Topics, groups and users stay. "
             "Needs `rbac.create`.",
         ),
     ),

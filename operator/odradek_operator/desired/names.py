@@ -31,6 +31,8 @@ MIRROR_LABEL: Final = "odradek.io/mirror"
 MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY: Final = "odradek-operator"
 LISTENER_LABEL: Final = "odradek.io/listener"
+# Of the ConfigMaps with what goes with its resource: its value is the kind, as `users`.
+DECLARED_LABEL: Final = "odradek.io/declared"
 RESTART_ANNOTATION: Final = "odradek.io/restart"
 REPLACE_ANNOTATION: Final = "odradek.io/replace"
 # Of a Cluster: with each new value its authorities get new keys.
@@ -82,6 +84,7 @@ class Context:
     authority: str | None = None
     addresses: dict[str, tuple[str | None, ...]]
     zones: dict[str, str]
+    is_held: bool = False
     spread: Mapping[str, Hardness] = field(default_factory=dict)
 
     def object_name(self, suffix: str) -> str:

@@ -84,7 +84,9 @@ def addresses_script(context: Context) -> str:
 def advertised_listeners(context: Context, broker: int) -> str:
     """A broker's advertised.listeners; ${NODE_IP} stands for its node's address."""
     listeners = [f"{INTERNAL_LISTENER}://{context.broker_host(broker)}:{INTERNAL_PORT}"]
-    for listener in context.spec.listeners:
+    if context.is_held and is_secured(context.spec):
+        listeners = []
+    for listener in () if context.is_held else context.spec.listeners:
         known = context.addresses.get(listener.name, ())
         address = known[broker] if broker < len(known) else None
         # A listener without an address is left out: better that than no broker.

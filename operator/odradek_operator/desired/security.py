@@ -89,10 +89,10 @@ def secured_listeners(spec: ClusterSpec) -> dict[str, Secured]:
 # --- settings ---------------------------------------------------------------------------------------------------------
 
 
-def listener_settings(spec: ClusterSpec) -> dict[str, str]:
-    """Brokers' settings for all secured listeners."""
+def listener_settings(spec: ClusterSpec, *, is_held: bool) -> dict[str, str]:
+    """Brokers' settings for all secured listeners; with `is_held` for those that clients do not use."""
     settings: dict[str, str] = {}
-    for name, listener in secured_listeners(spec).items():
+    for name, listener in ({} if is_held else secured_listeners(spec)).items():
         settings |= _settings_of(name, listener)
     if is_secured(spec):
         settings |= (

@@ -58,7 +58,9 @@ def broker_settings(context: Context) -> dict[str, str]:
     spec = context.spec
     names = {INTERNAL_LISTENER: INTERNAL_PORT}
     protocols = {INTERNAL_LISTENER: protocol_of(spec.internal_listener)}
-    for listener in spec.listeners:
+    if context.is_held and is_secured(spec):
+        names = {}
+    for listener in () if context.is_held else spec.listeners:
         names[listener_name(listener.name)] = listener.port
         protocols[listener_name(listener.name)] = protocol_of(listener)
     if is_secured(spec):
@@ -67,7 +69,7 @@ def broker_settings(context: Context) -> dict[str, str]:
         protocols[CONTROLLER_LISTENER] = protocols[HTTP_LISTENER] = "SSL"
     return {
         **shared_settings(spec, context.brokers),
-        **listener_settings(spec),
+        **listener_settings(spec, is_held=context.is_held),
         **authorization_settings(context),
         "zookeeper.connect": context.zookeeper_connect,
         "listeners": ",".join(f"{name}://:{port}" for name, port in names.items()),

@@ -23,6 +23,7 @@ from odradek.foundation.errors import OdradekError
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways import zookeeper_members
 from odradek_operator.gateways.brokers import BrokerClients, pods_context
+from odradek_operator.gateways.users import BrokerUsers
 from odradek_operator.gateways.zookeeper_members import EnsembleConfiguration
 
 ANSWER_SECONDS_MAX: Final = 5.0
@@ -116,6 +117,15 @@ class ClusterAdmin(Protocol):
 
     async def read_cluster_id(self, bootstrap: str) -> str | None:
         """The cluster's id."""
+
+    async def list_users(self, bootstrap: str) -> frozenset[str]:
+        """The names of principals that have a password, access control lists or quotas."""
+
+    async def remove_users(self, bootstrap: str, names: Collection[str]) -> None:
+        """Have brokers forget these principals."""
+
+    async def list_topics(self, bootstrap: str) -> frozenset[str]:
+        """The names of all topics."""
 
     async def fill_brokers(
         self, bootstrap: str, onto: Collection[int], *, bytes_per_second: int | None
@@ -248,6 +258,19 @@ class HttpClusterAdmin:
         async with self._clients.connect_client(bootstrap) as client:
             info: Any = await client.refresh(())
             return None if info.cluster_id is None else str(info.cluster_id)
+
+    async def list_users(self, bootstrap: str) -> frozenset[str]:
+        async with self._clients.connect_client(bootstrap) as client:
+            return await BrokerUsers(client).list_names()
+
+    async def remove_users(self, bootstrap: str, names: Collection[str]) -> None:
+        async with self._clients.connect_client(bootstrap) as client:
+            for name in names:
+                await BrokerUsers(client).remove(name, user=name)
+
+    async def list_topics(self, bootstrap: str) -> frozenset[str]:
+        async with self._clients.connect_client(bootstrap) as client:
+            return frozenset((await client.refresh(None)).topics)
 
     async def fill_brokers(
         self, bootstrap: str, onto: Collection[int], *, bytes_per_second: int | None

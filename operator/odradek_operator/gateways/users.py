@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.scram import ScramPassword, ScramRemoval
 from odradek.client.client import Client
-from odradek.foundation.client_entities import ClientEntity
+from odradek.foundation.client_entities import DEFAULT, ClientEntity
 from odradek.foundation.errors import OdradekError, ResourceNotFound
 from odradek.foundation.security_errors import SecurityDisabled
 from odradek.security.authorization.acls import AclBinding, PatternType
 from odradek.security.authorization.filters import AclFilter
+
+_TYPE: Final = "User:"
+# In access control lists: all principals.
+_EVERYONE: Final = "*"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +68,41 @@ class ChangeQuotas:
 UserStep = SetPassword | RemovePassword | ChangeAcls | ChangeQuotas
 
 
+def plan_removal(user: str, principal_name: str, seen: SeenUser) -> Sequence[UserStep]:
+    """The steps after which brokers know nothing of a user."""
+    steps: list[UserStep] = [RemovePassword(user, one) for one in sorted(seen.mechanisms)]
+    if seen.acls:
+        steps.append(ChangeAcls((), tuple(sorted(seen.acls))))
+    if seen.quotas:
+        steps.append(ChangeQuotas(principal_name, dict.fromkeys(seen.quotas)))
+    return steps
+
+
 class BrokerUsers:
     """Users of one cluster. All calls raise OdradekError."""
 
     def __init__(self, client: Client) -> None:
         self._admin = Admin(client)
+
+    async def list_names(self) -> frozenset[str]:
+        """The names that have a password, access control lists or quotas: as a principal has them, without its type."""
+        names = set(await self._admin.scram.describe())
+        names |= {
+            entry.entity.user
+            for entry in await self._admin.quotas.describe()
+            if entry.entity.user is not None
+        }
+        try:
+            principals = {one.entry.principal for one in await self._admin.acls.list()}
+        except SecurityDisabled:
+            principals = set()
+        names |= {one.removeprefix(_TYPE) for one in principals if one.startswith(_TYPE)}
+        return frozenset(names - {DEFAULT, _EVERYONE})
+
+    async def remove(self, name: str, *, user: str) -> None:
+        """Have brokers forget a user: `name` as in `describe`."""
+        for step in plan_removal(name, user, await self.describe(name, user=user)):
+            await self.carry_out(step)
 
     async def describe(self, name: str, *, user: str) -> SeenUser:
         """A user as brokers know it. `name` logs in, with SCRAM; `user` is the principal's name, as in quotas."""

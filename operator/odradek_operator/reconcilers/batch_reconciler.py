@@ -36,9 +36,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """The results of a batch. `failures` are to be tried again soon."""
+    """The results of a batch. `failures` are to be tried again soon. Of the resources `settled` nothing is left."""
 
     done: Sequence[Outcome] = ()
+    settled: Sequence[Key] = ()
     failures: Mapping[Key, Exception] = field(default_factory=dict)
 
 
@@ -49,26 +50,51 @@ class _Reconciled:
     again_at: float | None
 
 
-RunBatch = Callable[[str, Sequence[Json], Sequence[Json]], Awaitable[Outcomes]]
-"""Reconciles resources of a namespace: all of the kind there, and those of them that are due."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Resources of a namespace that name one cluster: `bodies` are all of the kind there, `due` those to reconcile.
+
+    `gone` is the name of a resource that is not there any more, in a batch for what it has left.
+    """
+
+    namespace: str
+    cluster: str
+    bodies: Sequence[Json]
+    due: Sequence[Json] = ()
+    gone: str | None = None
+
+
+RunBatch = Callable[[Batch], Awaitable[Outcomes]]
+FindOwing = Callable[[Key], Awaitable[Sequence[str]]]
+"""The clusters that may have something left of a resource that is gone. Raises KubernetesError."""
 
 
 class BatchReconciler:
     """The reconciler of one kind."""
 
-    def __init__(self, environment: Environment, api: Api, run_batch: RunBatch) -> None:
+    def __init__(
+        self, environment: Environment, api: Api, run_batch: RunBatch, find_owing: FindOwing
+    ) -> None:
         self._environment = environment
         self._api = api
-        self._run_due = run_batch
+        self._run = run_batch
+        self._find_owing = find_owing
         self._reconciled: dict[Key, _Reconciled] = {}
+        # Resources that are gone, until their own turn comes: one batch settles all that are gone by then.
+        self._settled: set[Key] = set()
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}
 
     async def reconcile(self, key: Key) -> float | None:
         """Reconcile one resource, and others that are due. Raises KubernetesError and the failure of this resource."""
-        body = await self._read_if_due(key)
-        if body is not None:
+        body = await self._environment.kubernetes.get(self._api, key.namespace, key.name)
+        if body is None:
+            self._forget(key)
+            await self._settle_gone(key)
+            return None
+        self._settled.discard(key)
+        if self._is_due(key, body):
             cluster = _cluster_of(body)
-            async with self._locks.setdefault((key.namespace, cluster), asyncio.Lock()):
+            async with self._lock(key.namespace, cluster):
                 # The batch that held the lock before may have reconciled it in its present version.
                 if await self._read_if_due(key) is not None:
                     await self._run_batch(key, cluster)
@@ -81,6 +107,22 @@ class BatchReconciler:
             self._forget(key)
             return None
         return body if self._is_due(key, body) else None
+
+    async def _settle_gone(self, key: Key) -> None:
+        """Look at what a resource that is gone has left."""
+        if key in self._settled:
+            self._settled.discard(key)
+            return
+        for cluster in await self._find_owing(key):
+            async with self._lock(key.namespace, cluster):
+                bodies = await self._environment.kubernetes.list(self._api, key.namespace)
+                batch = Batch(namespace=key.namespace, cluster=cluster, bodies=bodies, gone=key.name)
+                outcomes = await self._run(batch)
+                self._settled.update(one for one in outcomes.settled if one != key)
+
+    def _lock(self, namespace: str, cluster: str) -> asyncio.Lock:
+        """No two batches of one cluster run at the same time."""
+        return self._locks.setdefault((namespace, cluster), asyncio.Lock())
 
     def _is_due(self, key: Key, body: Json) -> bool:
         known = self._reconciled.get(key)
@@ -116,7 +158,9 @@ class BatchReconciler:
         stale = self._environment.stale.intersection(map(key_of, due))
         self._environment.stale.difference_update(stale)
         try:
-            outcomes = await self._run_due(key.namespace, bodies, due)
+            outcomes = await self._run(
+                Batch(namespace=key.namespace, cluster=cluster, bodies=bodies, due=due)
+            )
         except BaseException:
             self._environment.stale.update(stale)
             raise

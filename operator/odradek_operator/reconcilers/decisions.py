@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from enum import Enum
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
@@ -17,8 +16,8 @@ from odradek_operator.resources.structure import parse
 UNREACHABLE_AGAIN_SECONDS: Final = 10.0
 NO_CLUSTER_AGAIN_SECONDS: Final = 30.0
 REFUSED_AGAIN_SECONDS: Final = 60.0
-# How long a deletion waits for a cluster that does not answer. Then the resource goes, and what it made may stay.
-DELETION_SECONDS_MAX: Final = 600.0
+# What cannot be deleted yet is tried again, as long as its Cluster is there.
+OWED_AGAIN_SECONDS: Final = 30.0
 
 
 class Governing(Protocol):
@@ -49,13 +48,8 @@ class Reachability(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class AddFinalizer:
-    """Add the finalizer, so that a deletion waits for the operator."""
-
-
-@dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
-    """Remove the finalizer."""
+    """Remove the finalizer that an earlier version of the operator has put on the resource."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +72,12 @@ class DesiredOf(Generic[Spec, Status]):
     status: Status
     is_paused: bool = False
     is_deleted: bool = False
-    deleted_seconds: float = 0.0
     has_finalizer: bool = False
 
     @classmethod
-    def read(cls, body: Json, *, spec: type[Spec], status: type[Status], now: datetime) -> Self:
+    def read(cls, body: Json, *, spec: type[Spec], status: type[Status]) -> Self:
         """The resource as a value. Raises InvalidResource."""
         meta = metadata(body)
-        deleted_at = meta.get("deletionTimestamp")
         return cls(
             name=str(meta["name"]),
             uid=str(meta["uid"]),
@@ -94,22 +86,12 @@ class DesiredOf(Generic[Spec, Status]):
             status=status_of(body, status),
             is_paused=is_paused(body),
             is_deleted=is_deleted(body),
-            deleted_seconds=(now - datetime.fromisoformat(deleted_at)).total_seconds() if deleted_at else 0.0,
             has_finalizer=CLEANUP_FINALIZER in (meta.get("finalizers") or ()),
         )
 
-    def finalizer_steps(self) -> tuple[AddFinalizer | RemoveFinalizer, ...]:
-        """The steps after which the resource has a finalizer if, and only if, its deletion deletes something else."""
-        wants = self.spec.deletion_policy is DeletionPolicy.DELETE
-        if wants and not self.has_finalizer:
-            return (AddFinalizer(),)
-        return () if wants else self.release_steps()
-
     def release_steps(self) -> tuple[RemoveFinalizer, ...]:
-        """The step that removes a finalizer which is not needed: nothing is owned, or it stays."""
-        is_owner = self.status.owner_uid == self.uid
-        retains = self.spec.deletion_policy is DeletionPolicy.RETAIN
-        return (RemoveFinalizer(),) if self.has_finalizer and (retains or not is_owner) else ()
+        """The step that removes a finalizer of earlier versions: what goes with a resource is recorded instead."""
+        return (RemoveFinalizer(),) if self.has_finalizer else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,13 +99,12 @@ class ActualOf:
     """The part of the actual state that is alike for all kinds of resources.
 
     `problem` is why the cluster cannot be reached. `older` is the resource that owns the thing, and why, where that is
-    not this one; `sharers` counts others that name it. `failure` is the last refusal in this run.
+    not this one. `failure` is the last refusal in this run.
     """
 
     reachability: Reachability = Reachability.REACHED
     problem: str = ""
     older: str | None = None
-    sharers: int = 0
     failure: Failure | None = None
 
 
@@ -169,12 +150,3 @@ class DecisionOf(Generic[Action, Status]):
             unreachable = ready_condition(None, "ClusterUnreachable", problem)
             return cls.with_condition(desired, unreachable, again_seconds=UNREACHABLE_AGAIN_SECONDS)
         return None
-
-
-def deletion_waits(what: str, why: str) -> Condition:
-    """The condition of a deleted resource that waits, because what it owns cannot be deleted yet."""
-    message = (
-        f"{what} is to be deleted with this resource, and cannot be yet: {why}. It is tried for "
-        f"{DELETION_SECONDS_MAX:g} s, and then it stays; set deletionPolicy to Retain to leave it there at once"
-    )
-    return ready_condition(False, "DeletionWaits", message)

@@ -19,6 +19,7 @@ from odradek_operator.resources.conditions import PAUSED, Condition, condition, 
 from odradek_operator.resources.structure import InvalidResource, parse, render
 
 PAUSED_ANNOTATION: Final = "odradek.io/paused"
+# Earlier versions of the operator put it on what has the deletion policy Delete.
 CLEANUP_FINALIZER: Final = "odradek.io/cleanup"
 S = TypeVar("S")
 logger = logging.getLogger(__name__)
@@ -125,14 +126,6 @@ async def remove_finalizer(kubernetes: Kubernetes, api: Api, body: Json) -> None
             await kubernetes.set_finalizers(api, body, left)
         except NotFound:
             logger.debug("%s went without its finalizer being taken off", key_of(body))
-
-
-async def add_finalizer(kubernetes: Kubernetes, api: Api, body: Json) -> Json:
-    """Add the operator's finalizer, so that a deletion waits; the answer is the resource as it is now."""
-    finalizers = metadata(body).get("finalizers") or []
-    if CLEANUP_FINALIZER in finalizers:
-        return body
-    return await kubernetes.set_finalizers(api, body, [*finalizers, CLEANUP_FINALIZER])
 
 
 def _pause_condition() -> Condition:

@@ -8,6 +8,8 @@ A kind's own functions (`ReconciledKind`) observe, decide and change the brokers
 
 Of resources that name the same thing the oldest owns it, or the lower uid within one second. Each Cluster's brokers are
 connected once for a batch, and no Cluster delays another.
+
+What goes with its resource is recorded (`declared`), and deleted on the brokers when the resource is not there.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from odradek.client.client import Client
 from odradek.foundation.errors import OdradekError
@@ -24,24 +27,22 @@ from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.brokers import BrokerClients
 from odradek_operator.gateways.kubernetes import CLUSTERS, Api, Json, KubernetesError, NotFound, metadata
 from odradek_operator.reconcilers.addresses import Bootstrap
-from odradek_operator.reconcilers.batch_reconciler import BatchReconciler, Outcome, Outcomes
+from odradek_operator.reconcilers.batch_reconciler import Batch, BatchReconciler, Outcome, Outcomes
 from odradek_operator.reconcilers.broker_failures import is_unreachable
 from odradek_operator.reconcilers.decisions import (
-    ActualOf,
-    AddFinalizer,
-    DecisionOf,
-    DesiredOf,
     Reachability,
     RemoveFinalizer,
 )
+from odradek_operator.reconcilers.declared import THING_FIELDS, DeclaredThing, find_records
 from odradek_operator.reconcilers.reconciler import (
     Environment,
-    add_finalizer,
     is_deleted,
     key_of,
     remove_finalizer,
     status_of,
 )
+from odradek_operator.reconcilers.record_keeping import RecordKeeper
+from odradek_operator.reconcilers.work import WorkT
 from odradek_operator.resources.conditions import ready_condition
 from odradek_operator.resources.structure import InvalidResource
 
@@ -50,10 +51,6 @@ BatchT = TypeVar("BatchT")
 # Resources that a run works on at the same time. The gateway has a bound for the process besides.
 RESOURCES_AT_ONCE_MAX: Final = 16
 INVALID_AGAIN_SECONDS: Final = 300.0
-
-DesiredT = TypeVar("DesiredT", bound=DesiredOf[Any, Any])
-ActualT = TypeVar("ActualT", bound=ActualOf)
-DecisionT = TypeVar("DecisionT", bound=DecisionOf[Any, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,36 +108,29 @@ class ClusterAccess:
         return None
 
 
-@dataclass(slots=True)
-class Work(Generic[DesiredT, ActualT, DecisionT]):
-    """A resource on its way through the rounds; closed once it needs no further round."""
+class RemoveThings(Protocol):
+    """Deletes the things of resources that are gone."""
 
-    body: Json
-    desired: DesiredT
-    actual: ActualT
-    decision: DecisionT
-    is_open: bool = True
-
-    @property
-    def key(self) -> Key:
-        return key_of(self.body)
-
-
-WorkT = TypeVar("WorkT", bound=Work[Any, Any, Any])
+    async def __call__(
+        self, client: Client, entries: Sequence[DeclaredThing], *, cluster: Json, clusters: ClusterAccess
+    ) -> Mapping[str, str]:
+        """Why some of them cannot be deleted yet, by uid. Raises OdradekError."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReconciledKind(Generic[WorkT]):
-    """The functions that are a kind's own. `claim_field` of the spec names the thing on the brokers, if it is there."""
+    """The functions that are a kind's own."""
 
     api: Api
     status: type[object]
-    claim_field: str
     rounds_max: int
     read: Callable[[Json, datetime], WorkT]
     """The resource as it was read, and the time. Raises InvalidResource."""
     get_name: Callable[[WorkT], str]
     """The name of the thing on the brokers."""
+    get_id: Callable[[WorkT], str | None]
+    """The id that tells the thing from others of its name; None until the resource owns it."""
+    remove: RemoveThings
     decide: Callable[[Any, Any], Any]
     """The decision from what is desired and what was observed."""
     run_rounds: Callable[[Rounds[WorkT], Sequence[WorkT], Client, Json], Awaitable[None]]
@@ -154,33 +144,39 @@ def make_reconciler(
 ) -> BatchReconciler:
     """The reconciler of all resources of a kind. `bootstrap` gives the address of a Cluster's brokers."""
 
-    async def run_batch(namespace: str, bodies: Sequence[Json], due: Sequence[Json]) -> Outcomes:
-        clusters = ClusterAccess(environment, namespace, kind.api.kind, brokers, bootstrap)
-        return await Rounds(kind, clusters, bodies).reconcile(due)
+    async def run_batch(batch: Batch) -> Outcomes:
+        clusters = ClusterAccess(environment, batch.namespace, kind.api.kind, brokers, bootstrap)
+        return await Rounds(kind, clusters, batch).reconcile()
 
-    return BatchReconciler(environment, kind.api, run_batch)
+    async def find_owing(key: Key) -> Sequence[str]:
+        found = await find_records(environment.kubernetes, key.namespace, kind.api, key.name)
+        return [record.cluster for record in found]
+
+    return BatchReconciler(environment, kind.api, run_batch, find_owing)
 
 
 class Rounds(Generic[WorkT]):
-    """The rounds of one batch. `bodies` are all resources of the kind in the namespace."""
+    """The rounds of one batch."""
 
-    def __init__(self, kind: ReconciledKind[WorkT], clusters: ClusterAccess, bodies: Sequence[Json]) -> None:
+    def __init__(self, kind: ReconciledKind[WorkT], clusters: ClusterAccess, batch: Batch) -> None:
         self.kind = kind
         self.clusters = clusters
         self.environment = clusters.environment
         self.namespace = clusters.namespace
-        self._claims = Claims(bodies, field=kind.claim_field)
+        self._batch = batch
+        self._claims = Claims(batch.bodies, field=THING_FIELDS[kind.api.kind])
         self._turns = asyncio.Semaphore(RESOURCES_AT_ONCE_MAX)
         self._outcomes: list[Outcome] = []
+        self._settled: list[Key] = []
         self._failures: dict[Key, Exception] = {}
 
     # --- all resources ------------------------------------------------------------------------------------------------
 
-    async def reconcile(self, due: Sequence[Json]) -> Outcomes:
-        """Reconcile these resources."""
-        works: dict[str, list[WorkT]] = {}
+    async def reconcile(self) -> Outcomes:
+        """Reconcile the batch."""
+        works: dict[str, list[WorkT]] = {self._batch.cluster: []}
         invalid: list[tuple[Json, InvalidResource]] = []
-        for body in due:
+        for body in self._batch.due:
             try:
                 work = self.kind.read(body, self.environment.now())
             except InvalidResource as problem:
@@ -189,21 +185,41 @@ class Rounds(Generic[WorkT]):
             works.setdefault(work.desired.spec.cluster, []).append(work)
         await asyncio.gather(*(self._report_invalid(body, problem) for body, problem in invalid))
         await for_each_cluster(works, self._reconcile_on_cluster)
-        return Outcomes(self._outcomes, self._failures)
+        return Outcomes(self._outcomes, self._settled, self._failures)
 
     async def _reconcile_on_cluster(self, cluster: str, works: Sequence[WorkT]) -> None:
         for work in works:
-            claim = (work.desired.uid, cluster, self.kind.get_name(work))
-            work.actual = replace(
-                work.actual, older=self._claims.find_owner(*claim), sharers=self._claims.count_sharers(*claim)
-            )
+            older = self._claims.find_owner(work.desired.uid, cluster, self.kind.get_name(work))
+            work.actual = replace(work.actual, older=older)
+        keeper = RecordKeeper(
+            self.environment,
+            self._batch,
+            cluster,
+            api=self.kind.api,
+            get_name=self.kind.get_name,
+            get_id=self.kind.get_id,
+            fail=self.fail,
+        )
+        try:
+            await keeper.read()
+        except KubernetesError as failure:
+            for work in works:
+                self.fail(work, failure)
+            return
 
         async def run_on_brokers(client: Client, body: Json) -> None:
-            await self.kind.run_rounds(self, works, client, body)
+            await keeper.declare([work for work in works if work.is_open], body)
+            await keeper.settle(partial(self.kind.remove, client, cluster=body, clusters=self.clusters), body)
+            left = [work for work in works if work.is_open]
+            if left:
+                await self.kind.run_rounds(self, left, client, body)
+                await keeper.declare([work for work in left if work.key not in self._failures], body)
+            self._settled += keeper.settled
 
         absence = await self.clusters.ask(cluster, run_on_brokers)
         if absence is None:
             return
+        await keeper.wait(absence.reachability)
         left = [work for work in works if work.is_open]
         for work in left:
             work.actual = replace(
@@ -247,8 +263,6 @@ class Rounds(Generic[WorkT]):
         unreported = work.decision.events
         for step in work.decision.actions:
             match step:
-                case AddFinalizer():
-                    await self.add_finalizer(work)
                 case RemoveFinalizer():
                     # Events come first: the resource may be gone afterwards.
                     await self.report_events(work, unreported)
@@ -257,10 +271,6 @@ class Rounds(Generic[WorkT]):
                 case _ if not await self.kind.take_step(self, work, step):
                     return
         await self.report_events(work, unreported)
-
-    async def add_finalizer(self, work: WorkT) -> None:
-        work.body = await add_finalizer(self.environment.kubernetes, self.kind.api, work.body)
-        work.desired = replace(work.desired, has_finalizer=True)
 
     async def remove_finalizer(self, work: WorkT) -> None:
         """Remove the finalizer. A resource that was deleted is gone then, and its work is closed."""
@@ -369,8 +379,3 @@ class Claims:
         if mine is not None and mine.created == holder.created:
             return f"{holder.name}, which was made in the same second and has the lower uid"
         return f"{holder.name}, which is older"
-
-    def count_sharers(self, uid: str, cluster: str, thing: str) -> int:
-        """The number of others that name it and will stay."""
-        rivals = self._claims.get((cluster, thing), ())
-        return sum(not claim.is_deleted and claim.uid != uid for claim in rivals)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
+from odradek_operator.resources.adoption import Adoption
 from odradek_operator.resources.brokers import Brokers, Controllers
 from odradek_operator.resources.cluster_status import ClusterStatus
 from odradek_operator.resources.definition import AGE_COLUMN, READY_COLUMN, REASON_COLUMN, Column, Definition
@@ -149,12 +150,17 @@ class ClusterSpec:
             "A change replaces pods in turn; volume claims that are there keep theirs."
         ),
     ] = field(default_factory=ObjectMetadata)
+    adoption: Annotated[
+        Adoption,
+        Nested(Adoption),
+        Doc("What becomes of what an earlier Cluster of the name has left on volumes and in ZooKeeper."),
+    ] = field(default_factory=Adoption)
     deletion_policy: Annotated[
         DeletionPolicy,
         Choice(DeletionPolicy),
         Doc(
             "What becomes of volumes when the Cluster is deleted or has fewer brokers. A Cluster of the same name "
-            "adopts retained volumes, with all that is in them."
+            "adopts retained volumes, with what is in them (`adoption`)."
         ),
     ] = DeletionPolicy.RETAIN
 

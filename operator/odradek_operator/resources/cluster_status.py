@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Final
 
+from odradek_operator.resources.adoption import AdoptionState
 from odradek_operator.resources.brokers import BROKERS_MAX
 from odradek_operator.resources.conditions import (
     CONDITIONS,
@@ -14,8 +15,10 @@ from odradek_operator.resources.conditions import (
     Condition,
 )
 from odradek_operator.resources.listeners import LISTENERS_MAX
-from odradek_operator.resources.schema import Text, Whole
+from odradek_operator.resources.schema import Choice, Text, Whole
 from odradek_operator.resources.structure import Doc, Listing, Nested
+
+UNCLAIMED_SHOWN_MAX: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,5 +108,25 @@ class ClusterStatus:
         Listing(Text(), max_items=2),
         Doc(
             "Whose volume claims have got volumes, `broker` or `zookeeper`: their storage class is fixed then."
+        ),
+    ] = ()
+    adoption: Annotated[
+        AdoptionState | None,
+        Choice(AdoptionState),
+        Doc(
+            "How far the Cluster is with what an earlier one has left. `Held`: until that is deleted. `Opening`: until "
+            "brokers have all listeners. `Looking`: for users without a User. `Done`."
+        ),
+    ] = None
+    unclaimed_users: Annotated[
+        tuple[str, ...],
+        Listing(Text(), max_items=UNCLAIMED_SHOWN_MAX),
+        Doc("Users that an earlier Cluster has left and no User names; the first 64."),
+    ] = ()
+    unclaimed_topics: Annotated[
+        tuple[str, ...],
+        Listing(Text(), max_items=UNCLAIMED_SHOWN_MAX),
+        Doc(
+            "Topics that were to go with their Topic in an earlier Cluster, and have none now; the first 64."
         ),
     ] = ()

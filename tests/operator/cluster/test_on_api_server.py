@@ -44,7 +44,7 @@ from odradek_operator.gateways.secrets import Secrets, SecretTaken
 from odradek_operator.main.lease import OperatorLease
 from odradek_operator.reconcilers.applying import OWNED
 from odradek_operator.reconcilers.cluster.reconciler import ClusterReconciler
-from odradek_operator.reconcilers.reconciler import Environment, add_finalizer, remove_finalizer
+from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER, Environment, remove_finalizer
 from tests.operator.support.cluster_admin import Brokers
 from tests.operator.support.gateway import configured_for
 from tests.operator.support.kubernetes import Killed
@@ -330,7 +330,7 @@ async def test_the_charts_rights_suffice_for_all_that_the_operator_does(server: 
         for api in (TOPICS, CONSUMER_GROUPS, USERS):
             await person.create(manifest(api, "orders", {"cluster": "events"}, namespace="odradek"))
             (read,) = await kubernetes.list(api, "odradek")
-            read = await add_finalizer(kubernetes, api, read)
+            read = await kubernetes.set_finalizers(api, read, [CLEANUP_FINALIZER])
             await remove_finalizer(kubernetes, api, read)
             await kubernetes.set_status(api, read, {"conditions": []})
             assert await kubernetes.get(api, "odradek", "orders") is not None

@@ -162,6 +162,28 @@ async def test_the_operator_administers_and_brokers_replicate(
         await eventually("all replicas are in sync", is_replicated)
 
 
+@pytest.mark.thorough
+def test_a_broker_that_holds_its_listeners_serves_the_operator_alone(
+    world: ClusterWorld, processes: _Processes, tmp_path: Path
+) -> None:
+    """As brokers start on volumes of an earlier Cluster, while what that has left is deleted."""
+    served = processes.brokers[0]
+    assert isinstance(served, _Member)
+    clients = ("listener.name.internal.", "listener.name.mutual.")
+    file = {key: text for key, text in served.file.items() if not key.startswith(clients)}
+    held = file | {"listeners": "REPLICATION://:9091"}
+    broker = _Member(tmp_path, "broker", 2, connect=processes.connect, file=held)
+    broker.start()
+    try:
+        properties = _operators(world, processes) | {
+            "bootstrap.servers": f"127.0.0.1:{broker.ports['REPLICATION']}"
+        }
+        assert "held" in asyncio.run(_topics(properties, "held"))
+        assert set(broker.ports) == {"REPLICATION"}
+    finally:
+        broker.close()
+
+
 def test_no_client_passes_for_a_broker_or_the_operator(world: ClusterWorld, processes: _Processes) -> None:
     """A certificate of the authority for clients is none for the brokers' own listener, whatever its name is."""
     authority, clients = _pair(world, "events-cluster-ca"), _pair(world, "events-clients-ca")

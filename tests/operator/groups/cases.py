@@ -27,11 +27,7 @@ COMMITTED = {A: 90, B: 40}
 
 
 def wanted(status: ConsumerGroupStatus | None = None, **spec: Any) -> DesiredGroup:
-    meta = {
-        key: spec.pop(key)
-        for key in ("is_paused", "is_deleted", "deleted_seconds", "has_finalizer")
-        if key in spec
-    }
+    meta = {key: spec.pop(key) for key in ("is_paused", "is_deleted", "has_finalizer") if key in spec}
     return DesiredGroup(
         name="billing",
         uid="me",

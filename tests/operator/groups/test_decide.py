@@ -10,17 +10,18 @@ import pytest
 
 from odradek.client.admin.logs import EARLIEST, LATEST
 from odradek.foundation.ids import TopicPartition
-from odradek_operator.gateways.group_values import DeleteGroup, GroupsSeen, PartitionEnds, SetOffsets
+from odradek_operator.gateways.group_values import GroupsSeen, PartitionEnds, SetOffsets
 from odradek_operator.reconcilers.broker_failures import Failure
 from odradek_operator.reconcilers.consumer_group.decide import decide
 from odradek_operator.reconcilers.consumer_group.facts import (
     ActualGroupState,
+    GroupDecision,
     Note,
     Resolve,
     ScaleWorkload,
     WorkloadSeen,
 )
-from odradek_operator.reconcilers.decisions import AddFinalizer, Reachability, RemoveFinalizer
+from odradek_operator.reconcilers.decisions import Reachability, RemoveFinalizer
 from odradek_operator.resources.consumer_group import ConsumerGroupStatus
 from odradek_operator.resources.structure import InvalidResource, parse, render
 from tests.operator.groups.cases import (
@@ -206,33 +207,15 @@ def test_what_stands_in_the_way_of_the_initial_position_is_said() -> None:
 
 # --- deletion, others ----------------------------------------------------------------------------------------------
 
-GOING: dict[str, Any] = {"is_deleted": True, "has_finalizer": True, "deletionPolicy": "Delete"}
-OWN = ConsumerGroupStatus(owner_uid="me")
 
-
-def test_deletion_deletes_the_group_only_by_policy_and_for_its_owner() -> None:
-    assert decide(wanted(deletionPolicy="Delete"), there(group())).actions == (AddFinalizer(),)
-    assert decide(wanted(OWN, **GOING), there(group())).actions == (DeleteGroup("billing"), RemoveFinalizer())
-    assert decide(wanted(OWN, **GOING), there(group(state=None))).actions == (RemoveFinalizer(),)
-    assert decide(wanted(**GOING), there(group())).actions == (RemoveFinalizer(),)
-    in_zookeeper = decide(wanted(OWN, **GOING), there(group(type="zookeeper")))
-    assert (in_zookeeper.actions, event_reasons(in_zookeeper)) == ((RemoveFinalizer(),), ["GroupKept"])
-    assert decide(wanted(OWN, **GOING), there(group(), sharers=1)).actions == (RemoveFinalizer(),)
-    assert decide(
-        wanted(OWN, **GOING), ActualGroupState(now=NOW, reachability=Reachability.GONE)
-    ).actions == (RemoveFinalizer(),)
-
-
-def test_a_deletion_waits_for_members_and_for_brokers_but_not_for_ever() -> None:
-    for actual in (
-        there(group(members=1)),
-        ActualGroupState(now=NOW, reachability=Reachability.UNREACHABLE, problem="no"),
-    ):
-        waiting = decide(wanted(OWN, **GOING), actual)
-        assert (waiting.actions, waiting.again_seconds) == ((), 10)
-        assert stated(waiting) == ("False", "DeletionWaits") and event_reasons(waiting) == ["DeletionWaits"]
-        late = decide(wanted(OWN, **GOING, deleted_seconds=600.0), actual)
-        assert (late.actions, event_reasons(late)) == ((RemoveFinalizer(),), ["GroupKept"])
+def test_nothing_is_held_and_an_earlier_finalizer_is_taken_off() -> None:
+    held: dict[str, Any] = {"has_finalizer": True, "deletionPolicy": "Delete"}
+    own = ConsumerGroupStatus(owner_uid="me")
+    assert decide(wanted(own, **held), there(group())).actions == (RemoveFinalizer(),)
+    for reachability in Reachability:
+        actual = ActualGroupState(now=NOW, reachability=reachability, problem="why")
+        assert decide(wanted(own, is_deleted=True, **held), actual).actions == (RemoveFinalizer(),)
+    assert decide(wanted(own, is_deleted=True), there(group())) == GroupDecision()
 
 
 def test_a_second_resource_or_one_without_a_cluster_says_so() -> None:

@@ -13,10 +13,21 @@ import pytest
 
 from odradek.client.admin.admin import Admin
 from odradek.client.client import Client
+from odradek_operator.desired.names import CLUSTER_LABEL
 from odradek_operator.gateways.brokers import BrokerClients
-from odradek_operator.gateways.kubernetes import CLUSTERS, CONSUMER_GROUPS, TOPICS, USERS, Api
+from odradek_operator.gateways.kubernetes import (
+    CLUSTERS,
+    CONFIG_MAPS,
+    CONSUMER_GROUPS,
+    TOPICS,
+    USERS,
+    VOLUME_CLAIMS,
+    Api,
+    Json,
+)
 from odradek_operator.gateways.record_times import RecordTimes
 from odradek_operator.reconcilers.consumer_group.run import group_kind
+from odradek_operator.reconcilers.declared import list_owners, parse_record, record_name
 from odradek_operator.reconcilers.reconciler import Environment
 from odradek_operator.reconcilers.rounds import make_reconciler
 from odradek_operator.reconcilers.topic.run import TOPIC_KIND
@@ -54,6 +65,7 @@ class BrokerWorld(OperatorWorld):
     """Topics, ConsumerGroups and Users of the Cluster `main`."""
 
     namespace = NAMESPACE
+    former: Json
 
     def __init__(self, broker: Brokers) -> None:
         super().__init__()
@@ -67,6 +79,26 @@ class BrokerWorld(OperatorWorld):
     async def prepare(self) -> None:
         """What is there when a story begins."""
         self.create(CLUSTERS, "main", {})
+
+    def delete_cluster(self) -> None:
+        """Delete the Cluster. A volume claim stays, and with it the record of what goes with its resource."""
+        self.former = self.body(CLUSTERS, "main")
+        if self.get(VOLUME_CLAIMS, "data-main-broker-0") is None:
+            self.create(VOLUME_CLAIMS, "data-main-broker-0", labels={CLUSTER_LABEL: "main"})
+        owners = list_owners(self.former, [self.body(VOLUME_CLAIMS, "data-main-broker-0")])
+        for record in self.objects.list(CONFIG_MAPS, self.namespace):
+            self.merge(CONFIG_MAPS, record["metadata"]["name"], {"metadata": {"ownerReferences": owners}})
+        self.delete(CLUSTERS, "main")
+
+    def make_cluster_again(self) -> None:
+        """Apply the Cluster that was deleted again, on the volume that it has left."""
+        self.create(CLUSTERS, "main", self.former.get("spec"), status=self.former.get("status"))
+
+    def entries(self, api: Api) -> set[str]:
+        """The resources in the record of what goes with its resource."""
+        body = self.get(CONFIG_MAPS, record_name("main", api))
+        record = None if body is None else parse_record(body)
+        return set() if record is None else {one.resource for one in record.entries.values()}
 
     def begin(self, environment: Environment) -> None:
         to: dict[str, Any] = {"brokers": self.clients, "bootstrap": lambda _: self.bootstrap}

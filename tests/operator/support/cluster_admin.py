@@ -51,6 +51,8 @@ class Brokers:
     throttles_ended: int = 0
     throttles_kept: int = 0
     """How many times ending a throttle fails."""
+    users: set[str] = field(default_factory=set)
+    topics: set[str] = field(default_factory=set)
     secured: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """How the operator connects, by bootstrap address."""
     _files: dict[str, Mapping[str, str]] = field(default_factory=dict)
@@ -148,6 +150,15 @@ class Brokers:
 
     async def read_cluster_id(self, bootstrap: str) -> str | None:
         return "cluster-1"
+
+    async def list_users(self, bootstrap: str) -> frozenset[str]:
+        return frozenset(self.users)
+
+    async def remove_users(self, bootstrap: str, names: Collection[str]) -> None:
+        self.users -= set(names)
+
+    async def list_topics(self, bootstrap: str) -> frozenset[str]:
+        return frozenset(self.topics)
 
     async def fill_brokers(
         self, bootstrap: str, onto: Collection[int], *, bytes_per_second: int | None

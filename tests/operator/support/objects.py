@@ -1,8 +1,8 @@
 """An API server's memory: objects with versions, server-side apply, finalizers, owners, and watches.
 
 It behaves as far as an operator can observe. A write that changes nothing makes no new version. A status is written
-apart from a spec. A deleted object waits for its finalizers, and the objects that it owns go with it. It checks no
-schema: rules are tried on a real API server.
+apart from a spec. A deleted object waits for its finalizers, and what it alone owns goes with it. It checks no schema:
+rules are tried on a real API server.
 """
 
 from __future__ import annotations
@@ -188,10 +188,11 @@ class Objects:
         kept = self._objects.pop(address)
         self._changed("DELETED", kept.body)
         uid = kept.body["metadata"]["uid"]
+        left = {one.body["metadata"]["uid"] for one in self._objects.values()}
         owned = [
             other
             for other, child in self._objects.items()
-            if any(owner["uid"] == uid for owner in child.body["metadata"].get("ownerReferences") or ())
+            if uid in (owners := _owners(child.body)) and not left.intersection(owners)
         ]
         for other in owned:
             if orphan:
@@ -206,6 +207,10 @@ class Objects:
         self.changes.append(Change(type, copy.deepcopy(body)))
         for watcher in list(self._watchers):
             watcher(self.changes[-1])
+
+
+def _owners(body: Json) -> list[str]:
+    return [str(owner["uid"]) for owner in body["metadata"].get("ownerReferences") or ()]
 
 
 def _address(manifest: Json) -> Address:

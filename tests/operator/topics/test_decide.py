@@ -6,25 +6,17 @@ import uuid
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from odradek_operator.gateways.topic_values import (
     ActualPartition,
     ActualTopic,
     AlterConfig,
     CreateTopic,
-    DeleteTopic,
     Grow,
     Measures,
     Reassign,
 )
 from odradek_operator.reconcilers.broker_failures import Failure
-from odradek_operator.reconcilers.decisions import (
-    DELETION_SECONDS_MAX,
-    AddFinalizer,
-    Reachability,
-    RemoveFinalizer,
-)
+from odradek_operator.reconcilers.decisions import Reachability, RemoveFinalizer
 from odradek_operator.reconcilers.topic.decide import decide
 from odradek_operator.reconcilers.topic.facts import (
     ActualTopicState,
@@ -44,7 +36,7 @@ BROKERS = {0: None, 1: None, 2: None}
 def wanted(status: TopicStatus | None = None, **spec: Any) -> DesiredTopic:
     meta = {
         key: spec.pop(key)
-        for key in ("generation", "is_paused", "is_deleted", "deleted_seconds", "has_finalizer")
+        for key in ("generation", "is_paused", "is_deleted", "has_finalizer")
         if key in spec
     }
     return DesiredTopic(
@@ -307,55 +299,14 @@ def test_a_topic_that_was_replaced_is_adopted_by_the_policy() -> None:
 
 # --- deleting ------------------------------------------------------------------------------------------------------
 
-GOING = {"is_deleted": True, "has_finalizer": True, "deletionPolicy": "Delete"}
 
-
-def test_the_finalizer_comes_before_anything_else_and_only_with_the_policy() -> None:
-    assert decide(wanted(deletionPolicy="Delete"), there(None)).actions == (AddFinalizer(),)
-    assert decide(wanted(OWN, has_finalizer=True), there(topic())).actions == (RemoveFinalizer(),)
-    assert decide(wanted(is_deleted=True), there(topic())).actions == ()
-
-
-def test_an_owner_takes_its_topic_along() -> None:
-    decision = decide(wanted(OWN, **GOING), there(topic()))
-    assert decision.actions == (DeleteTopic("orders"), RemoveFinalizer())
-    assert decide(wanted(OWN, **GOING), there(None)).actions == (RemoveFinalizer(),)
-
-
-def test_a_deletion_that_waits_says_for_what() -> None:
-    decision = decide(
-        wanted(OWN, **GOING),
-        ActualTopicState(reachability=Reachability.UNREACHABLE, problem="the Cluster does not answer"),
-    )
-    assert (decision.actions, decision.again_seconds) == ((), 10)
-    assert reason(decision) == ("False", "DeletionWaits")
-    assert "the Cluster does not answer" in decision.conditions[0].message
-
-
-@pytest.mark.parametrize(
-    ("status", "actual", "more", "reported"),
-    [
-        (TopicStatus(), there(topic()), {}, []),
-        (replace(OWN, owner_uid="of-a-backup"), there(topic()), {}, []),
-        (OWN, there(topic(id=OTHER_ID)), {}, ["TopicKept"]),
-        (OWN, there(topic(), sharers=1), {}, ["TopicKept"]),
-        (OWN, there(topic()), {"is_paused": True}, ["TopicKept"]),
-        (OWN, there(topic()), {"deletionPolicy": "Retain"}, []),
-        (OWN, ActualTopicState(reachability=Reachability.GONE), {}, []),
-        (
-            OWN,
-            ActualTopicState(reachability=Reachability.UNREACHABLE, problem="no"),
-            {"deleted_seconds": DELETION_SECONDS_MAX},
-            ["TopicKept"],
-        ),
-    ],
-)
-def test_no_other_topic_goes_and_nothing_hangs(
-    status: TopicStatus, actual: ActualTopicState, more: dict[str, Any], reported: list[str]
-) -> None:
-    decision = decide(wanted(status, **{**GOING, **more}), actual)
-    assert decision.actions == (RemoveFinalizer(),)
-    assert event_reasons(decision) == reported
+def test_nothing_is_held_and_an_earlier_finalizer_is_taken_off() -> None:
+    held = {"has_finalizer": True, "deletionPolicy": "Delete"}
+    assert decide(wanted(OWN, **held), there(topic())).actions == (RemoveFinalizer(),)
+    for reachability in Reachability:
+        actual = ActualTopicState(reachability=reachability, problem="why")
+        assert decide(wanted(OWN, is_deleted=True, **held), actual).actions == (RemoveFinalizer(),)
+    assert decide(wanted(OWN, is_deleted=True), there(topic())) == TopicDecision()
 
 
 # --- without a cluster, paused -------------------------------------------------------------------------------------

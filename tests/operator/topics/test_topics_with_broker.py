@@ -11,6 +11,7 @@ from odradek.client.admin.results import ConfigSource, ResourceType
 from odradek.foundation.errors import UnknownTopicOrPartition
 from odradek_operator.gateways.kubernetes import CLUSTERS, TOPICS
 from odradek_operator.gateways.topics import BrokerTopics
+from odradek_operator.reconcilers.cluster.run import mark_contents_stale
 from tests.operator.support.broker_world import BrokerWorld, in_world
 from tests.support.broker_process import free_port
 
@@ -88,16 +89,74 @@ async def test_a_topic_whose_resource_is_only_missing_stays(world: BrokerWorld) 
     world.make(TOPICS, name, deletionPolicy="Delete")
     await world.topic(name)
     body = world.body(TOPICS, name)
-    world.merge(TOPICS, name, {"metadata": {"finalizers": None}})
-    world.delete(
-        TOPICS, name
-    )  # with the operator away, as when a namespace is wiped and its finalizers stripped
+    world.delete_cluster()
+    world.make_cluster_again()
+    world.delete(TOPICS, name)  # with the operator away, as when a namespace is wiped and restored
     world.restart_operator()
-    await world.topic(name)
+    other = unique()
+    world.make(TOPICS, other)
+    await world.topic(other)
     assert await partitions_of(world, name) == 1
     world.make(TOPICS, name, deletionPolicy="Delete", adoptionPolicy="AdoptIfEqual")
     await world.topic(name)
     assert world.body(TOPICS, name)["status"]["topicId"] == body["status"]["topicId"]
+
+
+@in_world()
+async def test_a_topic_deleted_with_its_cluster_goes_when_that_is_applied_again(world: BrokerWorld) -> None:
+    gone, back, kept = unique(), unique(), unique()
+    world.make(TOPICS, gone, deletionPolicy="Delete")
+    world.make(TOPICS, back, deletionPolicy="Delete")
+    world.make(TOPICS, kept)
+    await world.topic(gone)
+    assert world.entries(TOPICS) >= {gone, back} and kept not in world.entries(TOPICS)
+    world.delete_cluster()
+    # As its reconciler does when it is gone.
+    await mark_contents_stale(world.environment, world.key(CLUSTERS, "main"))
+    await world.topic(kept)
+    for name in (gone, back, kept):
+        assert world.ready(TOPICS, name) == ("False", "ClusterNotFound")
+        world.delete(TOPICS, name)
+        assert not world.is_there(TOPICS, name), "nothing of ours holds it"
+        await world.topic(name)
+    world.restart_operator()
+    world.make_cluster_again()
+    world.make(TOPICS, back, deletionPolicy="Delete")
+    await world.topic(back)
+    assert world.ready(TOPICS, back) == ("True", "AsWanted")
+    assert await partitions_of(world, back) == await partitions_of(world, kept) == 1
+    with pytest.raises(UnknownTopicOrPartition):
+        await partitions_of(world, gone)
+    assert world.entries(TOPICS).isdisjoint({gone, kept})
+    assert [one.kind for one in world.kubernetes.events if one.reason == "TopicDeleted"] == ["Cluster"]
+
+
+@in_world()
+async def test_a_topic_that_is_deleted_and_applied_at_once_is_made_again(world: BrokerWorld) -> None:
+    name = unique()
+    world.make(TOPICS, name, partitions=3, deletionPolicy="Delete")
+    await world.topic(name)
+    before = world.status_of(TOPICS, name)["topicId"]
+    world.delete(TOPICS, name)
+    world.make(TOPICS, name, partitions=2, deletionPolicy="Delete")
+    await world.topic(name)
+    assert world.status_of(TOPICS, name)["topicId"] != before
+    assert await partitions_of(world, name) == 2
+
+
+@in_world()
+async def test_a_topic_that_another_resource_names_stays(world: BrokerWorld) -> None:
+    name, other = unique(), unique()
+    world.make(TOPICS, name, created="2025-01-01T00:00:00Z", deletionPolicy="Delete")
+    world.make(TOPICS, other, name=name, deletionPolicy="Delete")
+    await world.topic(name)
+    assert world.ready(TOPICS, other) == ("False", "TopicTaken")
+    world.delete(TOPICS, name)
+    await world.topic(name)
+    await world.topic(other)
+    assert world.ready(TOPICS, other) == ("True", "AsWanted")
+    assert [one.reason for one in world.kubernetes.events][-1] == "TopicKept"
+    assert world.entries(TOPICS) >= {other}
 
 
 @in_world()
@@ -113,12 +172,12 @@ async def test_without_the_cluster_nothing_hangs(world: BrokerWorld) -> None:
     assert await world.topic(name) is not None
     assert world.ready(TOPICS, name) == ("Unknown", "ClusterUnreachable")
     world.delete(TOPICS, name)
-    assert await world.topic(name) is not None
-    assert world.is_there(TOPICS, name)
+    assert not world.is_there(TOPICS, name)
+    await world.topic(name)
+    assert world.key(TOPICS, name) in world.woken, "it is tried again while there is a Cluster"
     world.delete(CLUSTERS, "main")
     world.restart_operator()
     await world.topic(name)
-    assert not world.is_there(TOPICS, name)
     assert await partitions_of(world, name) == 1
 
 

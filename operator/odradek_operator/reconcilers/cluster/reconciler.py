@@ -37,6 +37,7 @@ from odradek_operator.gateways.kubernetes import (
 )
 from odradek_operator.reconcilers.applying import Applier
 from odradek_operator.reconcilers.cluster import facts
+from odradek_operator.reconcilers.cluster.adoption import RecordLooks, begin_adoption, settle_adoption
 from odradek_operator.reconcilers.cluster.rolling import evictions, pod_replacement
 from odradek_operator.reconcilers.cluster.rolling.last_step import find_last_step
 from odradek_operator.reconcilers.cluster.run import ReconcileRun, mark_contents_stale
@@ -95,6 +96,7 @@ class ClusterReconciler:
         self._settings = settings
         self._applier = Applier(environment.kubernetes)
         self._certificates = OperatorCertificates()
+        self._looks = RecordLooks()
 
     async def reconcile(self, key: Key) -> float | None:
         environment = self._environment
@@ -104,7 +106,10 @@ class ClusterReconciler:
             self._applier.forget(key)
             self._certificates.forget(key)
             self._admin.forget(key)
+            self._looks.forget(key)
             environment.conditions.forget(key)
+            # They say so, and what was deleted with it is noted.
+            await mark_contents_stale(environment, key)
             return None
         before = status_of(body, ClusterStatus)
         if is_paused(body):
@@ -180,6 +185,7 @@ class ClusterReconciler:
         run = run.with_context(spread=await spreading.decide_spread(run))
         missing = await find_missing_references(run.environment.kubernetes, run.context, run.objects)
         run = replace(run, missing=missing)
+        run = await begin_adoption(run, self._looks)
         await check_manifests(run)
         # ZooKeeper takes longest to start, and all others wait for it: it needs nothing but its account.
         await apply_accounts(run)
@@ -213,6 +219,7 @@ class ClusterReconciler:
         pods = run.broker_pods()
         evictions_problem = await evictions.guard_evictions(run, pods)
         settings = await live_settings.settle_settings(run, pods)
+        adoption = await settle_adoption(run, pods, settings, self._looks)
         disks = await live_settings.read_disks(run, pods, unknown=settings.unknown)
         server_roll = await pod_replacement.roll_servers(run, pods)
         found = replace(
@@ -221,6 +228,7 @@ class ClusterReconciler:
             pods=pods,
             evictions_problem=evictions_problem,
             settings=settings,
+            adoption=adoption,
             disks=disks,
             server_roll=server_roll,
             ensemble=await resize_ensemble(run, pods, server_roll),
@@ -244,7 +252,7 @@ class ClusterReconciler:
         gone = broker_count.format_brokers(found.move.movement)
         run = run.with_context(brokers=run.context.spec.brokers.replicas)
         volume_problem = await apply_brokers(run) or found.volume_problem
-        await mark_contents_stale(run)
+        await mark_contents_stale(run.environment, run.key)
         await run.report_event("BrokersRemoved", f"brokers {gone} were empty and are gone")
         found = replace(found, move=MoveFound(), volume_problem=volume_problem, pods=run.broker_pods())
         return run, found

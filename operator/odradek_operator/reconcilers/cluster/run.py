@@ -12,12 +12,21 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol
 
-from odradek_operator.desired.names import BROKER, CONTROLLER, ZOOKEEPER, Context
+from odradek_operator.desired.names import BROKER, CONTROLLER, DECLARED_LABEL, ZOOKEEPER, Context
 from odradek_operator.foundation import versions
 from odradek_operator.foundation.authority_keys import AuthorityKeys
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.cluster_admin import ClusterAdmin
-from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS, TOPICS, USERS, VOLUME_CLAIMS, Api, Json
+from odradek_operator.gateways.kubernetes import (
+    CONFIG_MAPS,
+    CONSUMER_GROUPS,
+    TOPICS,
+    USERS,
+    VOLUME_CLAIMS,
+    Api,
+    Json,
+    metadata,
+)
 from odradek_operator.reconcilers.applying import Applier
 from odradek_operator.reconcilers.cluster import facts
 from odradek_operator.reconcilers.cluster.scaling import broker_count
@@ -106,6 +115,14 @@ class ReconcileRun:
         found = [body for (kind, _), body in self.objects.items() if kind == VOLUME_CLAIMS.kind]
         return volume_claims.claims_of(found, stateful_set)
 
+    def records(self) -> list[Json]:
+        """The ConfigMaps that record what goes with its resource."""
+        return [
+            body
+            for (kind, _), body in self.objects.items()
+            if kind == CONFIG_MAPS.kind and DECLARED_LABEL in (metadata(body).get("labels") or {})
+        ]
+
     # --- what steps do ------------------------------------------------------------------------------------------------
 
     async def apply(self, manifest: Json) -> None:
@@ -128,9 +145,9 @@ class ReconcileRun:
         await self.environment.report_event(self.body, reason, message, warning=warning)
 
 
-async def mark_contents_stale(run: ReconcileRun) -> None:
-    """Have the Cluster's Topics, ConsumerGroups and Users reconciled: it serves now, or their partitions have moved."""
+async def mark_contents_stale(environment: Environment, key: Key) -> None:
+    """Have a Cluster's Topics, ConsumerGroups and Users reconciled: it serves now, or is gone, or partitions moved."""
     for api in (TOPICS, CONSUMER_GROUPS, USERS):
-        for body in await run.environment.kubernetes.list(api, run.key.namespace):
-            if (body.get("spec") or {}).get("cluster") == run.key.name:
-                run.environment.mark_stale(key_of(body))
+        for body in await environment.kubernetes.list(api, key.namespace):
+            if (body.get("spec") or {}).get("cluster") == key.name:
+                environment.mark_stale(key_of(body))

@@ -108,4 +108,6 @@ async def _prune(run: ReconcileRun, wanted: list[Json]) -> None:
         if kind in ("ConfigMap", "StatefulSet", "Deployment")
         and name.removeprefix(f"{run.context.name}-") in names
     ]
-    await run.applier.prune(run.key, [*wanted, *workloads], run.objects, owner=metadata(run.body)["uid"])
+    await run.applier.prune(
+        run.key, [*wanted, *workloads, *run.records()], run.objects, owner=metadata(run.body)["uid"]
+    )

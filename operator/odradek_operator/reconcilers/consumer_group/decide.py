@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from odradek.foundation.words import count
-from odradek_operator.gateways.group_values import ActualGroup, DeleteGroup, SetOffsets
+from odradek_operator.gateways.group_values import ActualGroup, SetOffsets
 from odradek_operator.reconcilers.consumer_group.facts import (
     Action,
     ActualGroupState,
@@ -19,17 +19,11 @@ from odradek_operator.reconcilers.consumer_group.observed import group_status
 from odradek_operator.reconcilers.consumer_group.positions import missing_topics, partitions_of, time_of
 from odradek_operator.reconcilers.consumer_group.reset import ENDED, next_step
 from odradek_operator.reconcilers.decisions import (
-    DELETION_SECONDS_MAX,
     REFUSED_AGAIN_SECONDS,
-    UNREACHABLE_AGAIN_SECONDS,
     Event,
-    Reachability,
-    RemoveFinalizer,
-    deletion_waits,
 )
 from odradek_operator.resources.conditions import Condition, condition, ready_condition
 from odradek_operator.resources.consumer_group import ConsumerGroupStatus, ResetPhase
-from odradek_operator.resources.deletion import DeletionPolicy
 
 # Lag is read often while a group has members or lag, and otherwise seldom.
 LOOK_AGAIN_SECONDS = 15.0
@@ -46,7 +40,8 @@ STARTED = "Started"
 def decide(desired: DesiredGroup, actual: ActualGroupState) -> GroupDecision:
     """The next steps, or the status to write where there are none."""
     if desired.is_deleted:
-        return _decide_deletion(desired, actual)
+        # The record of what goes with its resource has it, and the group goes when the resource has gone.
+        return GroupDecision(actions=desired.release_steps())
     if actual.older is not None:
         message = (
             f"the group {desired.group_id} belongs to the ConsumerGroup {actual.older}; delete one of the two"
@@ -69,8 +64,8 @@ def decide(desired: DesiredGroup, actual: ActualGroupState) -> GroupDecision:
             desired.status,
             ready_condition(None, "Paused", "nothing is changed while this is paused"),
         )
-    if held := desired.finalizer_steps():
-        return GroupDecision(actions=held)
+    if released := desired.release_steps():
+        return GroupDecision(actions=released)
     return _decide_governed(desired, actual, actual.group)
 
 
@@ -152,49 +147,6 @@ def _scaling_actions(desired: DesiredGroup, actual: ActualGroupState) -> tuple[A
     if seen.replicas == spec.replicas:
         return ()
     return (ScaleWorkload(str(spec.workload.kind), spec.workload.name, spec.replicas),)
-
-
-# --- deletion ------------------------------------------------------------------------------------------------------
-
-
-def _decide_deletion(desired: DesiredGroup, actual: ActualGroupState) -> GroupDecision:
-    if not desired.has_finalizer:
-        return GroupDecision()
-    go = GroupDecision(actions=(RemoveFinalizer(),))
-    if desired.spec.deletion_policy is DeletionPolicy.RETAIN or desired.status.owner_uid != desired.uid:
-        return go
-    if actual.group is not None and actual.group.is_in_zookeeper:
-        return replace(
-            go, events=(_group_kept_event(desired, "it is kept in ZooKeeper, where brokers change nothing"),)
-        )
-    if desired.is_paused or actual.sharers:
-        why = "this resource was paused" if desired.is_paused else "another ConsumerGroup names it too"
-        return replace(go, events=(_group_kept_event(desired, why),))
-    if actual.reachability is Reachability.GONE:
-        return go
-    is_late = desired.deleted_seconds >= DELETION_SECONDS_MAX
-    problem = ""
-    if actual.reachability is Reachability.UNREACHABLE:
-        problem = actual.problem
-    elif actual.failure is not None:
-        problem = actual.failure.message
-    elif actual.group is not None and actual.group.members:
-        problem = f"it has {count(len(actual.group.members), 'member')}; stop its consumers"
-    if problem:
-        if is_late:
-            return replace(
-                go, events=(_group_kept_event(desired, f"not in {DELETION_SECONDS_MAX:g} s: {problem}"),)
-            )
-        waits = deletion_waits(f"the group {desired.group_id}", problem)
-        return GroupDecision.with_condition(desired, waits, again_seconds=UNREACHABLE_AGAIN_SECONDS)
-    if actual.group is None or actual.group.state is None:
-        return go
-    return GroupDecision(actions=(DeleteGroup(desired.group_id), RemoveFinalizer()))
-
-
-def _group_kept_event(desired: DesiredGroup, why: str) -> Event:
-    message = f"the group {desired.group_id} was not deleted with its resource: {why}; delete it by hand if it is to go"
-    return Event("GroupKept", message, is_warning=True)
 
 
 # --- the status ---------------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from odradek.foundation.ids import TopicPartition
 from odradek_operator.gateways.group_values import ActualGroup, GroupsSeen, GroupStep
 from odradek_operator.reconcilers.decisions import (
     ActualOf,
-    AddFinalizer,
     DecisionOf,
     DesiredOf,
     RemoveFinalizer,
@@ -76,7 +75,7 @@ class ScaleWorkload:
     replicas: int
 
 
-Action = GroupStep | Resolve | Note | ScaleWorkload | AddFinalizer | RemoveFinalizer
+Action = GroupStep | Resolve | Note | ScaleWorkload | RemoveFinalizer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,15 +7,16 @@ A group's consumers are run by a Deployment or StatefulSet, whose number of pods
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
 from odradek.client.client import Client
 from odradek.foundation.errors import NonEmptyGroup, OdradekError
+from odradek.foundation.words import count
 from odradek_operator.desired.names import MANAGED_BY, MANAGED_BY_LABEL
-from odradek_operator.gateways.group_values import GroupStep
+from odradek_operator.gateways.group_values import DeleteGroup, GroupStep
 from odradek_operator.gateways.groups import BrokerGroups
 from odradek_operator.gateways.kubernetes import (
     APIS,
@@ -39,8 +40,10 @@ from odradek_operator.reconcilers.consumer_group.facts import (
     WorkloadSeen,
 )
 from odradek_operator.reconcilers.decisions import Reachability
-from odradek_operator.reconcilers.reconciler import conditions_of
-from odradek_operator.reconcilers.rounds import ReconciledKind, Rounds, Work
+from odradek_operator.reconcilers.declared import DeclaredThing
+from odradek_operator.reconcilers.reconciler import conditions_of, status_of
+from odradek_operator.reconcilers.rounds import ClusterAccess, ReconciledKind, Rounds
+from odradek_operator.reconcilers.work import Work
 from odradek_operator.resources.consumer_group import ConsumerGroupSpec, ConsumerGroupStatus
 from odradek_operator.resources.workloads import ScalableWorkload, scalable_workloads
 
@@ -58,18 +61,24 @@ def group_kind(record_times: RecordTimes) -> ReconciledKind[GroupWork]:
     return ReconciledKind(
         api=CONSUMER_GROUPS,
         status=ConsumerGroupStatus,
-        claim_field="groupId",
         rounds_max=16,
         read=read_group,
         get_name=lambda work: work.desired.group_id,
+        get_id=group_id,
+        remove=partial(remove_groups, record_times),
         decide=decide,
         run_rounds=partial(run_groups, record_times),
         take_step=take_group_step,
     )
 
 
+def group_id(work: GroupWork) -> str | None:
+    is_own = status_of(work.body, ConsumerGroupStatus).owner_uid == work.desired.uid
+    return "" if is_own else None
+
+
 def read_group(body: Json, now: datetime) -> GroupWork:
-    desired = DesiredGroup.read(body, spec=ConsumerGroupSpec, status=ConsumerGroupStatus, now=now)
+    desired = DesiredGroup.read(body, spec=ConsumerGroupSpec, status=ConsumerGroupStatus)
     return GroupWork(body, desired, ActualGroupState(now=now), GroupDecision())
 
 
@@ -86,6 +95,34 @@ async def run_groups(
         work.groups, work.scalable = groups, scalable
     await _observe(rounds, works, groups)
     await rounds.run_each(works, partial(_run_one, rounds))
+
+
+async def remove_groups(
+    record_times: RecordTimes,
+    client: Client,
+    entries: Sequence[DeclaredThing],
+    *,
+    cluster: Json,
+    clusters: ClusterAccess,
+) -> Mapping[str, str]:
+    """Delete groups whose resources are gone, with their offsets, once they have no members."""
+    groups = BrokerGroups(client, record_times, clusters.brokers.https_context(clusters.bootstrap(cluster)))
+    seen, failures = await groups.describe({entry.thing: () for entry in entries})
+    problems: dict[str, str] = {}
+    for entry in entries:
+        found = seen.groups.get(entry.thing)
+        if entry.thing in failures:
+            problems[entry.uid] = str(failures[entry.thing])
+        elif found is None or found.state is None or found.is_in_zookeeper:
+            continue  # Brokers have nothing of it, or nothing that they may change.
+        elif found.members:
+            problems[entry.uid] = f"it has {count(len(found.members), 'member')}; stop its consumers"
+        else:
+            try:
+                await groups.carry_out(DeleteGroup(entry.thing))
+            except OdradekError as failure:
+                problems[entry.uid] = str(failure)
+    return problems
 
 
 async def _run_one(rounds: Rounds[GroupWork], work: GroupWork) -> None:

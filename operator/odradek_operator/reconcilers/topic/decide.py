@@ -14,18 +14,13 @@ from odradek_operator.gateways.topic_values import (
     ActualTopic,
     AlterConfig,
     CreateTopic,
-    DeleteTopic,
     Grow,
     Reassign,
 )
 from odradek_operator.reconcilers.decisions import (
-    DELETION_SECONDS_MAX,
     REFUSED_AGAIN_SECONDS,
     UNREACHABLE_AGAIN_SECONDS,
     Event,
-    Reachability,
-    RemoveFinalizer,
-    deletion_waits,
 )
 from odradek_operator.reconcilers.topic.facts import (
     Action,
@@ -37,7 +32,6 @@ from odradek_operator.reconcilers.topic.facts import (
 from odradek_operator.reconcilers.topic.observed import topic_status
 from odradek_operator.reconcilers.topic.replicas import with_replicas
 from odradek_operator.resources.conditions import Condition, condition, ready_condition
-from odradek_operator.resources.deletion import DeletionPolicy
 from odradek_operator.resources.topic import AdoptionPolicy, DriftMode, TopicStatus
 
 MOVING_AGAIN_SECONDS = 3.0
@@ -53,7 +47,8 @@ ALREADY_EXISTS = "TopicAlreadyExists"
 def decide(desired: DesiredTopic, actual: ActualTopicState) -> TopicDecision:
     """The next steps, or the status to write where there are none."""
     if desired.is_deleted:
-        return _decide_deletion(desired, actual)
+        # The record of what goes with its resource has it, and the topic goes when the resource has gone.
+        return TopicDecision(actions=desired.release_steps())
     if actual.older is not None:
         return TopicDecision.with_condition(
             desired,
@@ -76,56 +71,13 @@ def decide(desired: DesiredTopic, actual: ActualTopicState) -> TopicDecision:
         return absence
     if desired.is_paused:
         return _decide_paused(desired, actual)
-    held = desired.finalizer_steps()
-    if held:
-        # Before anything that a deletion would have to undo.
-        return TopicDecision(actions=held)
+    if released := desired.release_steps():
+        return TopicDecision(actions=released)
     if actual.failure is not None:
         return _decide_refused(desired, actual)
     if actual.topic is None:
         return _decide_missing(desired, actual)
     return _decide_existing(desired, actual, actual.topic)
-
-
-# --- deletion ------------------------------------------------------------------------------------------------------
-
-
-def _decide_deletion(desired: DesiredTopic, actual: ActualTopicState) -> TopicDecision:
-    if not desired.has_finalizer:
-        return TopicDecision()
-    go = TopicDecision(actions=(RemoveFinalizer(),))
-    topic = actual.topic
-    if desired.spec.deletion_policy is DeletionPolicy.RETAIN or desired.status.owner_uid != desired.uid:
-        return go
-    if desired.is_paused:
-        return replace(go, events=(_topic_kept_event(desired, "this resource was paused"),))
-    if actual.sharers:
-        return replace(go, events=(_topic_kept_event(desired, "another Topic names it too"),))
-    if actual.reachability is Reachability.GONE:
-        return go
-    if actual.reachability is Reachability.UNREACHABLE or actual.failure is not None:
-        why = actual.problem if actual.failure is None else actual.failure.message
-        if desired.deleted_seconds >= DELETION_SECONDS_MAX:
-            return replace(
-                go,
-                events=(
-                    _topic_kept_event(
-                        desired, f"it could not be deleted in {DELETION_SECONDS_MAX:g} s: {why}"
-                    ),
-                ),
-            )
-        waits = deletion_waits(f"the topic {desired.topic}", why)
-        return TopicDecision.with_condition(desired, waits, again_seconds=UNREACHABLE_AGAIN_SECONDS)
-    if topic is None:
-        return go
-    if str(topic.id) != desired.status.topic_id:
-        return replace(go, events=(_topic_kept_event(desired, "it is another one than this resource had"),))
-    return TopicDecision(actions=(DeleteTopic(desired.topic), RemoveFinalizer()))
-
-
-def _topic_kept_event(desired: DesiredTopic, why: str) -> Event:
-    message = f"the topic {desired.topic} was not deleted with its resource: {why}; delete it by hand if it is to go"
-    return Event("TopicKept", message, is_warning=True)
 
 
 # --- a topic that is not there -------------------------------------------------------------------------------------

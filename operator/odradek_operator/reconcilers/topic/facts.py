@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from odradek_operator.gateways.topic_values import ActualTopic, Measures, OnBrokers
 from odradek_operator.reconcilers.decisions import (
     ActualOf,
-    AddFinalizer,
     DecisionOf,
     DesiredOf,
     RemoveFinalizer,
@@ -47,7 +46,7 @@ class NoteCreating:
     """Note in the status that the topic is about to be made."""
 
 
-Action = OnBrokers | AddFinalizer | RemoveFinalizer | NoteCreating
+Action = OnBrokers | RemoveFinalizer | NoteCreating
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

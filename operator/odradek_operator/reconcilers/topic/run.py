@@ -6,7 +6,7 @@ round. An ordinary Topic takes two, and the second finds it as wanted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -15,11 +15,13 @@ from typing import Final
 from odradek.client.client import Client
 from odradek.foundation.errors import OdradekError
 from odradek_operator.gateways.kubernetes import TOPICS, Json
-from odradek_operator.gateways.topic_values import ActualTopic, CreateTopic, OnBrokers
+from odradek_operator.gateways.topic_values import ActualTopic, CreateTopic, DeleteTopic, OnBrokers
 from odradek_operator.gateways.topics import BrokerTopics, TopicsSeen
 from odradek_operator.reconcilers.broker_failures import failure_of
-from odradek_operator.reconcilers.decisions import AddFinalizer, RemoveFinalizer
-from odradek_operator.reconcilers.rounds import ReconciledKind, Rounds, Work
+from odradek_operator.reconcilers.decisions import RemoveFinalizer
+from odradek_operator.reconcilers.declared import DeclaredThing
+from odradek_operator.reconcilers.reconciler import status_of
+from odradek_operator.reconcilers.rounds import ClusterAccess, ReconciledKind, Rounds
 from odradek_operator.reconcilers.topic.decide import decide
 from odradek_operator.reconcilers.topic.facts import (
     Action,
@@ -28,6 +30,7 @@ from odradek_operator.reconcilers.topic.facts import (
     NoteCreating,
     TopicDecision,
 )
+from odradek_operator.reconcilers.work import Work
 from odradek_operator.resources.conditions import ready_condition
 from odradek_operator.resources.topic import TopicResourceSpec, TopicStatus
 
@@ -45,8 +48,8 @@ class StaleRead(Exception):
     is_expected = True
 
 
-def read_topic(body: Json, now: datetime) -> TopicWork:
-    desired = DesiredTopic.read(body, spec=TopicResourceSpec, status=TopicStatus, now=now)
+def read_topic(body: Json, _: datetime) -> TopicWork:
+    desired = DesiredTopic.read(body, spec=TopicResourceSpec, status=TopicStatus)
     return TopicWork(body, desired, ActualTopicState(), TopicDecision())
 
 
@@ -93,9 +96,7 @@ async def _decide_all(rounds: Rounds[TopicWork], works: Sequence[TopicWork], top
 
 async def _take_steps_before_brokers(rounds: Rounds[TopicWork], work: TopicWork) -> None:
     for step in work.decision.actions:
-        if isinstance(step, AddFinalizer):
-            await rounds.add_finalizer(work)
-        elif isinstance(step, NoteCreating):
+        if isinstance(step, NoteCreating):
             await take_topic_step(rounds, work, step)
 
 
@@ -154,13 +155,37 @@ def _observe(work: TopicWork, seen: TopicsSeen) -> None:
     )
 
 
+def topic_id(work: TopicWork) -> str | None:
+    status = status_of(work.body, TopicStatus)
+    return status.topic_id if status.owner_uid == work.desired.uid else None
+
+
+async def remove_topics(
+    client: Client, entries: Sequence[DeclaredThing], *, cluster: Json, clusters: ClusterAccess
+) -> Mapping[str, str]:
+    """Delete topics whose resources are gone, and no other one of their names."""
+    topics = BrokerTopics(client)
+    seen = await topics.describe(entry.thing for entry in entries)
+    problems: dict[str, str] = {}
+    own: dict[str, DeclaredThing] = {}
+    for entry in entries:
+        found = seen.topics.get(entry.thing)
+        if isinstance(found, OdradekError):
+            problems[entry.uid] = str(found)
+        elif found is not None and str(found.id) == entry.id:
+            own[entry.thing] = entry
+    refused = await topics.carry_out([DeleteTopic(name) for name in own])
+    return problems | {own[name].uid: str(failure) for name, failure in refused.items()}
+
+
 TOPIC_KIND: Final = ReconciledKind(
     api=TOPICS,
     status=TopicStatus,
-    claim_field="name",
     rounds_max=6,
     read=read_topic,
     get_name=lambda work: work.desired.topic,
+    get_id=topic_id,
+    remove=remove_topics,
     decide=decide,
     run_rounds=run_topics,
     take_step=take_topic_step,

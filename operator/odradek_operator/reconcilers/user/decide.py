@@ -30,13 +30,8 @@ from odradek_operator.gateways.users import (
     SetPassword,
 )
 from odradek_operator.reconcilers.decisions import (
-    DELETION_SECONDS_MAX,
     REFUSED_AGAIN_SECONDS,
     UNREACHABLE_AGAIN_SECONDS,
-    Event,
-    Reachability,
-    RemoveFinalizer,
-    deletion_waits,
 )
 from odradek_operator.reconcilers.user.facts import (
     Action,
@@ -46,7 +41,6 @@ from odradek_operator.reconcilers.user.facts import (
     WriteSecret,
 )
 from odradek_operator.resources.conditions import format_timestamp, ready_condition
-from odradek_operator.resources.deletion import DeletionPolicy
 from odradek_operator.resources.user import AclPatternType, AclRule, AclType, UserAclResourceType, UserStatus
 
 FIRST_MECHANISM: Final = "SCRAM-SHA-512"
@@ -69,7 +63,8 @@ _QUOTA_KEYS: Final = {
 def decide(desired: DesiredUser, actual: ActualUserState) -> UserDecision:
     """The next steps, or the status to write where there are none."""
     if desired.is_deleted:
-        return _decide_deletion(desired, actual)
+        # The record of what goes with its resource has it, and the user goes when the resource has gone.
+        return UserDecision(actions=desired.release_steps())
     if actual.older is not None:
         message = f"the user {desired.user} belongs to the User {actual.older}; delete one of the two"
         return UserDecision.with_condition(
@@ -82,10 +77,8 @@ def decide(desired: DesiredUser, actual: ActualUserState) -> UserDecision:
         return UserDecision(
             status=desired.status, conditions=(ready_condition(None, "Paused", "nothing is looked at"),)
         )
-    held = desired.finalizer_steps()
-    if held:
-        # Before anything that a deletion would have to undo.
-        return UserDecision(actions=held)
+    if released := desired.release_steps():
+        return UserDecision(actions=released)
     if actual.failure is not None:
         refused = ready_condition(False, actual.failure.reason, actual.failure.message)
         again = REFUSED_AGAIN_SECONDS if actual.failure.is_lasting else UNREACHABLE_AGAIN_SECONDS
@@ -117,29 +110,6 @@ def next_mechanism(actual: ActualUserState) -> str:
 
 
 # --- deletion -----------------------------------------------------------------------------------------------------
-
-
-def _decide_deletion(desired: DesiredUser, actual: ActualUserState) -> UserDecision:
-    if not desired.has_finalizer:
-        return UserDecision()
-    go = UserDecision(actions=(RemoveFinalizer(),))
-    stays = desired.spec.deletion_policy is DeletionPolicy.RETAIN or desired.is_paused
-    if stays or actual.older is not None or actual.sharers or actual.reachability is Reachability.GONE:
-        return go
-    if actual.reachability is Reachability.UNREACHABLE or actual.failure is not None:
-        why = actual.problem if actual.failure is None else actual.failure.message
-        if desired.deleted_seconds >= DELETION_SECONDS_MAX:
-            message = f"the user {desired.user} could not be deleted in {DELETION_SECONDS_MAX:g} s: {why}"
-            return replace(go, events=(Event("UserKept", message, is_warning=True),))
-        waits = deletion_waits(f"the user {desired.user}", why)
-        return UserDecision.with_condition(desired, waits, again_seconds=UNREACHABLE_AGAIN_SECONDS)
-    seen = actual.user
-    steps: list[Action] = [RemovePassword(desired.user, one) for one in sorted(seen.mechanisms)]
-    if seen.acls:
-        steps.append(ChangeAcls((), tuple(sorted(seen.acls))))
-    if seen.quotas:
-        steps.append(ChangeQuotas(desired.principal_name, dict.fromkeys(seen.quotas)))
-    return UserDecision(actions=(*steps, *_plan_former(desired, actual), RemoveFinalizer()))
 
 
 def _plan_former(desired: DesiredUser, actual: ActualUserState) -> list[Action]:

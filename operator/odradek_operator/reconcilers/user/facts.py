@@ -10,7 +10,6 @@ from odradek_operator.desired.user_secret import UserConnection, UserLogin
 from odradek_operator.gateways.users import SeenUser, UserStep
 from odradek_operator.reconcilers.decisions import (
     ActualOf,
-    AddFinalizer,
     DecisionOf,
     DesiredOf,
     RemoveFinalizer,
@@ -83,7 +82,7 @@ class WriteSecret:
     is_new: bool
 
 
-Action = UserStep | WriteSecret | AddFinalizer | RemoveFinalizer
+Action = UserStep | WriteSecret | RemoveFinalizer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

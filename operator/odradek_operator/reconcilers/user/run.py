@@ -7,7 +7,7 @@ does not know it yet. The next run looks again.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -39,7 +39,8 @@ from odradek_operator.gateways.users import (
 )
 from odradek_operator.reconcilers.broker_failures import failure_of, is_unreachable
 from odradek_operator.reconcilers.decisions import Reachability
-from odradek_operator.reconcilers.rounds import ReconciledKind, Rounds, Work
+from odradek_operator.reconcilers.declared import DeclaredThing
+from odradek_operator.reconcilers.rounds import ClusterAccess, ReconciledKind, Rounds
 from odradek_operator.reconcilers.user.connecting import CannotConnect, ClusterFacts
 from odradek_operator.reconcilers.user.decide import decide, needs_login, next_mechanism
 from odradek_operator.reconcilers.user.facts import (
@@ -50,6 +51,7 @@ from odradek_operator.reconcilers.user.facts import (
     UserDecision,
     WriteSecret,
 )
+from odradek_operator.reconcilers.work import Work
 from odradek_operator.resources.user import UserSpec, UserStatus
 
 # 192 bits, in letters and digits: nothing has to escape them.
@@ -66,7 +68,7 @@ class UserWork(Work[DesiredUser, ActualUserState, UserDecision]):
 
 
 def read_user(body: Json, now: datetime) -> UserWork:
-    desired = DesiredUser.read(body, spec=UserSpec, status=UserStatus, now=now)
+    desired = DesiredUser.read(body, spec=UserSpec, status=UserStatus)
     annotations = metadata(body).get("annotations") or {}
     desired = replace(desired, rotation=str(annotations.get(ROTATION_ANNOTATION) or ""))
     return UserWork(body, desired, ActualUserState(now=now), UserDecision())
@@ -264,13 +266,31 @@ def apply_step(seen: SeenUser, step: UserStep) -> SeenUser:
             return replace(seen, quotas=left | {k: v for k, v in values.items() if v is not None})
 
 
+async def remove_users(
+    client: Client, entries: Sequence[DeclaredThing], *, cluster: Json, clusters: ClusterAccess
+) -> Mapping[str, str]:
+    """Have brokers forget users whose resources are gone: their passwords, access control lists and quotas."""
+    users = BrokerUsers(client)
+    problems: dict[str, str] = {}
+    for entry in entries:
+        try:
+            await users.remove(entry.thing, user=entry.id)
+        except OdradekError as failure:
+            if is_unreachable(failure):
+                raise
+            problems[entry.uid] = str(failure)
+    return problems
+
+
 USER_KIND: Final = ReconciledKind(
     api=USERS,
     status=UserStatus,
-    claim_field="name",
     rounds_max=6,
     read=read_user,
     get_name=lambda work: work.desired.user,
+    # Before brokers get anything: a user that no record has would outlive its resource.
+    get_id=lambda work: work.desired.principal_name,
+    remove=remove_users,
     decide=decide,
     run_rounds=run_users,
     take_step=take_user_step,

@@ -64,6 +64,6 @@ async def _fill_brokers(
     if bytes_per_second is not None:
         await run.admin.end_throttle(bootstrap)
     which = order.format_names(tuple(str(broker) for broker in movement.brokers))
-    await mark_contents_stale(run)
+    await mark_contents_stale(run.environment, run.key)
     await run.report_event("BrokersFilled", f"brokers {which} have their share of all partitions")
     return None

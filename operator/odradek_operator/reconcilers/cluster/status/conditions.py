@@ -21,6 +21,7 @@ SETTINGS = "Settings"
 ZONES = "Zones"
 ENSEMBLE = "Zookeeper"
 EVICTIONS = "Evictions"
+DELETIONS = "Deletions"
 DATA_LOST = "ZookeeperDataLost"
 OTHER_PATH = "OtherZookeeperPath"
 VOLUME_AT_RISK = "AtRisk"
@@ -51,6 +52,12 @@ def conditions(run: ReconcileRun, found: Findings) -> list[Condition]:
         stated.append(condition(REACHABLE, False, "NoAnswer", found.unreachable))
     if found.settings.problem:
         stated.append(condition(SETTINGS, False, "Refused", found.settings.problem))
+    if found.adoption.owed:
+        message = (
+            f"their resources are gone, and brokers have these yet: {found.adoption.owed}. They are deleted as soon as "
+            "that is possible; events of this Cluster say what is in the way"
+        )
+        stated.append(condition(DELETIONS, False, "Waiting", message))
     if found.zones_problem:
         stated.append(condition(ZONES, False, "Forbidden", found.zones_problem))
     if found.evictions_problem:
@@ -111,6 +118,8 @@ def _ready_condition(run: ReconcileRun, found: Findings) -> Condition:
         return ready_condition(
             None, "NoAnswer", f"{message}: {found.unreachable}" if found.unreachable else message
         )
+    if serving and found.adoption.is_shut:
+        return ready_condition(False, "Adopting", _describe_adoption(found))
     # Brokers that are to go serve until they are empty.
     surplus = f"; {wanted} wanted once the others are empty" if present > wanted else ""
     if serving >= present:
@@ -133,6 +142,12 @@ def _ready_condition(run: ReconcileRun, found: Findings) -> Condition:
         f"{format_names(tuple(reasons)) or found.pod_problems.get(BROKER) or 'their pods are being made'}{surplus}"
     )
     return ready_condition(False, "BrokersNotReady", message)
+
+
+def _describe_adoption(found: Findings) -> str:
+    if found.adoption.owed:
+        return f"an earlier Cluster has left {found.adoption.owed}; listeners for clients open once that is deleted"
+    return "what an earlier Cluster has left is deleted; brokers open their listeners for clients"
 
 
 def _append_problem(message: str, problem: str | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from odradek_operator.reconcilers.cluster.adoption import AdoptionFound
 from odradek_operator.reconcilers.cluster.facts import BrokerPod, SetState
 from odradek_operator.reconcilers.cluster.rolling.last_step import LastStep
 from odradek_operator.reconcilers.cluster.rolling.order import Roll
@@ -37,6 +38,7 @@ class Findings:
     pods: tuple[BrokerPod, ...] = ()
     evictions_problem: str | None = None
     settings: SettingsFound = field(default_factory=SettingsFound)
+    adoption: AdoptionFound = field(default_factory=AdoptionFound)
     disks: DisksFound = field(default_factory=DisksFound)
     server_roll: ServerRoll = field(default_factory=ServerRoll)
     ensemble: EnsembleFound = field(default_factory=EnsembleFound)
@@ -51,7 +53,8 @@ class Findings:
     @property
     def unreachable(self) -> str | None:
         """Why brokers could not be asked: what the latest step met that asked them."""
-        return self.move.unreachable or self.disks.unreachable or self.settings.unreachable
+        problems = (self.move, self.disks, self.adoption, self.settings)
+        return next((one.unreachable for one in problems if one.unreachable), None)
 
     @property
     def servers_change(self) -> bool:

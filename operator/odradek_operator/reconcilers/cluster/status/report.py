@@ -8,6 +8,7 @@ from typing import Final
 
 from odradek_operator.desired.names import BROKER, CONTROLLER, ZOOKEEPER
 from odradek_operator.gateways.kubernetes import Forbidden, Json, KubernetesError, metadata
+from odradek_operator.reconcilers.cluster.adoption import cut_names
 from odradek_operator.reconcilers.cluster.rolling.last_step import LastStep
 from odradek_operator.reconcilers.cluster.run import ReconcileRun, mark_contents_stale
 from odradek_operator.reconcilers.cluster.settings.addresses import NODE_IP, PENDING, bootstrap_address
@@ -24,6 +25,7 @@ from odradek_operator.reconcilers.cluster.status.problems import Problems, read_
 from odradek_operator.reconcilers.cluster.storage.volume_claims import is_bound
 from odradek_operator.reconcilers.cluster.zookeeper import ensemble
 from odradek_operator.reconcilers.reconciler import Environment, conditions_of
+from odradek_operator.resources.adoption import AdoptionState
 from odradek_operator.resources.cluster_status import ClusterStatus, ListenerStatus, Pods
 from odradek_operator.resources.conditions import READY, is_ready, ready_condition
 
@@ -59,6 +61,9 @@ def cluster_status(run: ReconcileRun, found: Findings) -> ClusterStatus:
         movement=found.move.movement,
         restart=context.restart or None,
         live_settings=found.settings.plan.live or before.live_settings,
+        adoption=found.adoption.state or before.adoption,
+        unclaimed_users=cut_names(found.adoption.users),
+        unclaimed_topics=cut_names(found.adoption.topics),
         bound_volumes=tuple(
             component
             for component in (BROKER, ZOOKEEPER)
@@ -77,8 +82,12 @@ def again_seconds(run: ReconcileRun, found: Findings, status: ClusterStatus) -> 
         if found.missing:
             return UNSETTLED_SECONDS  # No event shows that a Secret is there.
         return BLOCKED_SECONDS if is_blocked and not found.roll.left else BUSY_SECONDS
+    if found.adoption.is_shut:
+        return BUSY_SECONDS
     settled = (
         _is_whole(run, found, status.brokers)
+        and found.adoption.state in (None, AdoptionState.DONE)
+        and found.adoption.owed is None
         and controllers.current == controllers.ready == run.context.spec.controllers.replicas
         and not found.evictions_problem
         and not found.at_risk
@@ -150,7 +159,7 @@ async def report(run: ReconcileRun, found: Findings) -> float | None:
     # A newer spec may allow ConsumerGroups to scale other workloads.
     is_changed = run.before.observed_generation not in (None, metadata(run.body).get("generation"))
     if serves_again or is_changed:
-        await mark_contents_stale(run)
+        await mark_contents_stale(run.environment, run.key)
     return again_seconds(run, found, status)
 
 
