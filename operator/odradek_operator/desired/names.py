@@ -37,6 +37,8 @@ RESTART_ANNOTATION: Final = "odradek.io/restart"
 REPLACE_ANNOTATION: Final = "odradek.io/replace"
 # Of a Cluster: with each new value its authorities get new keys.
 ROTATE_AUTHORITY_ANNOTATION: Final = "odradek.io/rotate-authority"
+# Of a Secret of others: the operator may read it, as an authority.
+AUTHORITY_LABEL: Final = "odradek.io/authority"
 ROLL_ANNOTATION: Final = "odradek.io/roll"
 # On a broker's pod that has been seen with all brokers in sync. A new pod does not have it.
 CAUGHT_UP_LABEL: Final = "odradek.io/caught-up"

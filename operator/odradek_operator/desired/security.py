@@ -260,6 +260,16 @@ def broker_secret(context: Context, pair: KeyPair, *, cluster_authority: str, cl
     return _secret(context, "broker-tls", files)
 
 
+def read_trusted_authorities(secret: Json) -> dict[str, str]:
+    """The authorities in the Secret that brokers mount, by the suffix of their own Secrets."""
+    files = decode_secret(secret)
+    return {
+        suffix: files[name].decode(errors="replace")
+        for suffix, name in (("cluster-ca", _CLUSTER_AUTHORITY), ("clients-ca", _CLIENTS_AUTHORITY))
+        if name in files
+    }
+
+
 def _secret(context: Context, suffix: str, files: Mapping[str, str]) -> Json:
     return context.manifest(
         "v1",

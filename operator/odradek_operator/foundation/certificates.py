@@ -7,6 +7,7 @@ subject, so certificates and trust of before continue to hold together.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -19,6 +20,7 @@ ORGANIZATION: Final = "odradek.io"
 """Part of the subjects of brokers and operators. Users' certificates have a name only, so none can be taken for one."""
 
 _CLOCKS_DIFFER: Final = timedelta(hours=1)
+_CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----")
 
 
 class KeyPair(NamedTuple):
@@ -97,7 +99,49 @@ def issue(
     builder = builder.add_extension(
         x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False
     )
-    return _pair(builder.sign(issuer_key, hashes.SHA256()), key)
+    pair = _pair(builder.sign(issuer_key, hashes.SHA256()), key)
+    if issuer.issuer == issuer.subject:
+        return pair
+    # A client may know only what is above the issuer.
+    return pair._replace(certificate=pair.certificate + split_certificates(authority.certificate)[0])
+
+
+def read_authority(certificates: str, key: str) -> KeyPair:
+    """An authority of others: the first of its certificates, and its key. Raises ValueError with what is wrong."""
+    from cryptography import x509
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+    try:
+        first = split_certificates(certificates)[0]
+        found = _load(first)
+    except (IndexError, ValueError):
+        raise ValueError("tls.crt has no certificate in PEM") from None
+    try:
+        private = _load_key(key)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise ValueError("tls.key has no private key in PEM, or one with a password") from None
+    if not isinstance(private, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
+        raise ValueError("tls.key is neither of RSA nor of an elliptic curve (ECDSA)")
+    if private.public_key() != found.public_key():
+        raise ValueError("tls.key is not the key of tls.crt")
+    try:
+        is_authority = found.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        is_authority = False
+    if not is_authority:
+        raise ValueError("tls.crt is not of an authority (isCA: true of cert-manager)")
+    return KeyPair(first, key)
+
+
+def split_certificates(text: str) -> tuple[str, ...]:
+    """The certificates of a text in PEM, each with a line end. What stands between them is left out."""
+    return tuple(f"{one}\n" for one in _CERTIFICATE.findall(text))
+
+
+def has_same_key(certificate: str, other: str) -> bool:
+    """Whether two certificates are of one key."""
+    return bool(_load(certificate).public_key() == _load(other).public_key())
 
 
 def facts_of(certificate: str) -> CertificateFacts:

@@ -126,6 +126,21 @@ class Authorization:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnAuthority:
+    """An authority of the Cluster's owner, as cert-manager keeps one."""
+
+    secret_name: Annotated[
+        str,
+        SECRET_NAME,
+        Doc(
+            "The Secret in the same namespace with `tls.crt`, `tls.key` and, where another authority is above it, "
+            '`ca.crt`. Its label `odradek.io/authority: "true"` lets the operator read it. A new key in it is '
+            "announced, used and the former one retired, as for `odradek.io/rotate-authority`."
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Certificates:
     """The certificates that the operator makes."""
 
@@ -161,3 +176,16 @@ class Certificates:
             "a quarter of an hour. A value of the annotation `odradek.io/rotate-authority` that is new brings new keys."
         ),
     ] = 7
+    cluster_authority: Annotated[
+        OwnAuthority | None,
+        Nested(OwnAuthority),
+        Doc(
+            "An authority of your own for brokers, controllers and the operator. It must have signed nothing else: a "
+            "certificate of it may be taken for a broker's. Without it: one that the operator makes."
+        ),
+    ] = None
+    clients_authority: Annotated[
+        OwnAuthority | None,
+        Nested(OwnAuthority),
+        Doc("An authority of your own for clients. Without it: one that the operator makes."),
+    ] = None

@@ -10,7 +10,10 @@ import pytest
 from odradek.client.properties import SECURITY_PROTOCOL
 from odradek.foundation.settings.broker_settings import Settings
 from odradek.foundation.settings.file import parse_properties
-from odradek_operator.foundation.certificates import facts_of, is_issued_by
+from odradek_operator.foundation.certificates import (
+    facts_of,
+    is_issued_by,
+)
 from odradek_operator.gateways.kubernetes import (
     CLUSTERS,
     CONFIG_MAPS,

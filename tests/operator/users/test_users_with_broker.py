@@ -20,6 +20,7 @@ from odradek_operator.desired.user_secret import ROTATION_ANNOTATION
 from odradek_operator.foundation.authority_keys import AuthorityKeys
 from odradek_operator.foundation.certificates import KeyPair, facts_of, is_issued_by, issue, make_authority
 from odradek_operator.gateways.kubernetes import CLUSTERS, SECRETS, USERS
+from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER
 from tests.operator.support.broker_world import BrokerWorld, in_world
 from tests.support.broker_process import SecuredBroker
 from tests.support.certificates import Authority
@@ -98,6 +99,13 @@ class _World(BrokerWorld):
             self.create(SECRETS, name, ownerReferences=[{"uid": owner}])
         self.give_keys(AuthorityKeys(self.broker.signing.pair))
         await self.clients.secure(self.bootstrap, {"security.protocol": "PLAINTEXT"})
+
+    def make_cluster_again(self) -> None:
+        super().make_cluster_again()
+        owner = self.body(CLUSTERS, "main")["metadata"]["uid"]
+        for name in AUTHORITIES:
+            self.create(SECRETS, name, ownerReferences=[{"uid": owner}])
+        self.give_keys(AuthorityKeys(self.broker.signing.pair))
 
     def give_keys(self, keys: AuthorityKeys) -> None:
         """Have the operator find these keys of both authorities."""
@@ -282,6 +290,89 @@ async def test_a_user_follows_new_keys_of_the_authorities(world: _World) -> None
     await world.user("gina")
     assert world.secret("gina")["ca.crt"] == new.certificate
     assert world.secret("gina")["tls.crt"] == used["tls.crt"]
+
+
+@in_world(_World)
+async def test_a_certificate_of_a_lost_authority_stays_as_long_as_it_is_trusted(world: _World) -> None:
+    world.now = datetime.now(UTC)
+    world.make(USERS, "nora", authentication={"type": "tls"})
+    await world.user("nora")
+    files = world.secret("nora")
+    old = world.broker.signing.pair
+    new = make_authority("new", days=100, now=world.now)
+    world.give_keys(AuthorityKeys(new, former=old.certificate, former_signs=True))
+    await world.user("nora")
+    lost = world.secret("nora")
+    assert lost["tls.crt"] == files["tls.crt"] and lost["ca.crt"] == new.certificate + old.certificate
+    await _connected(_properties(lost))
+    world.give_keys(AuthorityKeys(new, former=old.certificate))
+    await world.user("nora")
+    assert is_issued_by(world.secret("nora")["tls.crt"], new.certificate)
+
+
+@in_world(_World)
+async def test_a_user_deleted_with_its_cluster_does_not_come_back(world: _World) -> None:
+    """Also one whose deletion no operator has seen: what has no User has no rights."""
+    await _topic(world)
+    for name in ("henry", "iris", "jack"):
+        world.make(USERS, name, acls=[READS])
+        await world.user(name)
+    files = {name: _properties(world.secret(name)) for name in ("henry", "iris", "jack")}
+    world.make(USERS, "karl", deletionPolicy="Retain")
+    await world.user("karl")
+    karl = _properties(world.secret("karl"))
+    world.delete_cluster()
+    world.delete(USERS, "henry")
+    await world.user("henry")
+    for name in ("iris", "jack", "karl"):
+        world.delete(USERS, name)
+    await _connected(files["henry"], "orders")
+    world.make_cluster_again()
+    world.make(USERS, "jack", acls=[READS])
+    await world.user("jack")
+    for name in ("henry", "iris"):
+        with pytest.raises(ConnectionFailed):
+            await _connected(files[name])
+    await _connected(_properties(world.secret("jack")), "orders")
+    await _connected(karl)
+    assert world.entries(USERS) == {"jack"}
+    async with world.admin() as admin:
+        principals = {one.entry.principal for one in await admin.acls.list()}
+        assert principals.isdisjoint({"User:henry", "User:iris"})
+
+
+@in_world(_World)
+async def test_no_user_is_held_and_brokers_that_are_away_forget_it_later(world: _World) -> None:
+    world.make(USERS, "lena")
+    await world.user("lena")
+    properties = _properties(world.secret("lena"))
+    there, world.bootstrap = world.bootstrap, "127.0.0.1:1"
+    world.delete(USERS, "lena")
+    assert not world.is_there(USERS, "lena"), "a namespace that is deleted waits for nothing of ours"
+    await world.user("lena")
+    assert world.key(USERS, "lena") in world.woken and world.entries(USERS) >= {"lena"}
+    world.bootstrap = there
+    world.restart_operator()
+    await world.user("lena")
+    with pytest.raises(ConnectionFailed):
+        await _connected(properties)
+    assert "lena" not in world.entries(USERS)
+
+
+@in_world(_World)
+async def test_a_user_of_an_earlier_version_is_let_go_and_forgotten(world: _World) -> None:
+    world.make(USERS, "mona")
+    world.merge(USERS, "mona", {"metadata": {"finalizers": [CLEANUP_FINALIZER]}})
+    await world.user("mona")
+    properties = _properties(world.secret("mona"))
+    assert not world.body(USERS, "mona")["metadata"].get("finalizers")
+    world.merge(USERS, "mona", {"metadata": {"finalizers": [CLEANUP_FINALIZER]}})
+    world.delete(USERS, "mona")
+    assert world.is_there(USERS, "mona")
+    await world.user("mona")
+    assert not world.is_there(USERS, "mona")
+    with pytest.raises(ConnectionFailed):
+        await _connected(properties)
 
 
 @in_world(_World)

@@ -45,6 +45,7 @@ from odradek_operator.reconcilers.cluster.scaling import broker_count, spreading
 from odradek_operator.reconcilers.cluster.scaling.partition_moves import MoveFound, move_partitions
 from odradek_operator.reconcilers.cluster.settings import live_settings
 from odradek_operator.reconcilers.cluster.settings.certificates import (
+    NoAuthority,
     OperatorCertificates,
     settle_authorities,
     settle_broker_certificate,
@@ -142,6 +143,9 @@ class ClusterReconciler:
             reason = "EarlierCluster" if found.are_earlier else "ObjectsOfOthers"
             await report_unready(environment, run.body, run.before, reason, str(found))
             return BUSY_SECONDS if found.are_earlier else BLOCKED_SECONDS
+        except NoAuthority as missing:
+            await report_unready(environment, run.body, run.before, "NoAuthority", str(missing))
+            return BLOCKED_SECONDS
         except (Refused, Forbidden) as refusal:
             # Another try changes nothing: the Cluster must change, or the operator's rights.
             await report_refusal(run, refusal)
@@ -201,6 +205,7 @@ class ClusterReconciler:
         found = Findings(
             zookeeper=run.zookeeper(),
             volume_problem=volume_problem,
+            certificates_problem=None if authorities is None else authorities.problem,
             zones_problem=zones.problem,
             pending=addresses.pending,
             missing=run.missing.describe(run.key.namespace),

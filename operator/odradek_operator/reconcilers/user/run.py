@@ -25,7 +25,7 @@ from odradek_operator.desired.user_secret import (
     user_files,
     user_secret,
 )
-from odradek_operator.foundation.certificates import KeyPair, facts_of, is_issued_by, issue, pkcs12_of
+from odradek_operator.foundation.certificates import KeyPair, facts_of, issue, pkcs12_of
 from odradek_operator.gateways.kubernetes import USERS, Json, metadata, owner_reference
 from odradek_operator.gateways.secrets import Secrets, SecretTaken
 from odradek_operator.gateways.users import (
@@ -181,12 +181,13 @@ async def _parse_login(rounds: Rounds[UserWork], work: UserWork, files: dict[str
 
 async def _is_good(rounds: Rounds[UserWork], work: UserWork, certificate: str) -> bool:
     assert work.cluster is not None
-    authority = (await work.cluster.read_authority("clients-ca")).issuing
-    if not is_issued_by(certificate, authority.certificate):
+    authority, (_, renewal_days) = await work.cluster.read_authority("clients-ca"), work.cluster.days
+    try:
+        name = facts_of(certificate).common_name
+    except ValueError:
         return False
-    facts, (_, renewal_days) = facts_of(certificate), work.cluster.days
-    left = facts.not_after - rounds.environment.now()
-    return facts.common_name == work.desired.user and left > timedelta(days=renewal_days)
+    renewal, now = timedelta(days=renewal_days), rounds.environment.now()
+    return name == work.desired.user and authority.has_signed(certificate, now=now, renewal=renewal)
 
 
 async def _make_login(rounds: Rounds[UserWork], work: UserWork) -> UserLogin:

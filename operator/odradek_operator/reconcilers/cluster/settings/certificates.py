@@ -13,15 +13,22 @@ from typing import Final, NamedTuple
 
 from odradek_operator.desired import security
 from odradek_operator.desired.client_properties import client_properties
-from odradek_operator.desired.names import ROTATE_AUTHORITY_ANNOTATION
-from odradek_operator.foundation.authority_keys import AuthorityKeys, KeyPolicy, keys_of, step_keys
+from odradek_operator.desired.names import AUTHORITY_LABEL, ROTATE_AUTHORITY_ANNOTATION
+from odradek_operator.foundation.authority_keys import (
+    AuthorityKeys,
+    BroughtAuthority,
+    KeyPolicy,
+    first_keys,
+    keys_of,
+    step_keys,
+)
 from odradek_operator.foundation.certificates import (
     ORGANIZATION,
     KeyPair,
     facts_of,
-    is_issued_by,
     issue,
-    make_authority,
+    read_authority,
+    split_certificates,
 )
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.kubernetes import Json, metadata
@@ -39,22 +46,33 @@ from odradek_operator.reconcilers.ownership import (
     foreign_object,
 )
 from odradek_operator.resources.listeners import ListenerType
+from odradek_operator.resources.security import OwnAuthority
 
 _OWN_DAYS: Final = 7
 _OWN_RENEWAL: Final = timedelta(days=2)
+# Its owner renews it. So long before its end that has not happened, and needs a look.
+_BROUGHT_END: Final = timedelta(days=7)
 
 
 class Authorities(NamedTuple):
-    """The authority of brokers and the operator, and that of clients."""
+    """The authority of brokers and the operator, and that of clients. `problem` is of one that its owner brings."""
 
     cluster: AuthorityKeys
     clients: AuthorityKeys
+    problem: str | None = None
+
+
+class NoAuthority(Exception):
+    """An authority is to be brought, and is not there."""
+
+    is_expected = True
 
 
 class _Own(NamedTuple):
     authority: str
     properties: Mapping[str, str]
     until: datetime
+    pair: KeyPair
 
 
 @dataclass(slots=True)
@@ -70,15 +88,17 @@ class OperatorCertificates:
         known = self._known.get(key)
         if (
             known is None
-            or known.authority != authority.trusted
+            or known.authority != authority.admitted
             or known.until - now < _OWN_RENEWAL
             or known.properties["bootstrap.servers"] != bootstrap
         ):
-            pair = issue(
-                authority.issuing, security.OPERATOR_NAME, organization=ORGANIZATION, days=_OWN_DAYS, now=now
-            )
-            properties = client_properties(bootstrap, "SSL", authority=authority.trusted, credential=pair)
-            known = _Own(authority.trusted, properties, now + timedelta(days=_OWN_DAYS))
+            pair = None if known is None or not authority.former_signs else known.pair
+            # Brokers know a new authority only when they have read their Secret again: what they know is kept.
+            if pair is None or not authority.has_signed(pair.certificate, now=now, renewal=_OWN_RENEWAL):
+                name, days = security.OPERATOR_NAME, _OWN_DAYS
+                pair = issue(authority.issuing, name, organization=ORGANIZATION, days=days, now=now)
+            properties = client_properties(bootstrap, "SSL", authority=authority.admitted, credential=pair)
+            known = _Own(authority.admitted, properties, facts_of(pair.certificate).not_after, pair)
             self._known[key] = known
         return known.properties
 
@@ -90,20 +110,26 @@ class OperatorCertificates:
 async def settle_authorities(run: ReconcileRun) -> Authorities | None:
     """The Cluster's authorities, made or renewed where it is time; None where no listener needs a certificate.
 
-    The operator connects to the brokers by the first from now on. Raises ObjectsOfOthers, KubernetesError.
+    The operator connects to the brokers by the first from now on. Raises NoAuthority, ObjectsOfOthers, KubernetesError.
     """
     context = run.context
     if not security.needs_certificates(context.spec):
         return None
-    cluster = await _ensure_authority(run, "cluster-ca", f"{context.name} brokers")
-    clients = await _ensure_authority(run, "clients-ca", f"{context.name} clients")
+    wanted = context.spec.certificates
+    trusted = await _read_trusted(run)
+    cluster, problem = await _ensure_authority(
+        run, "cluster-ca", f"{context.name} brokers", own=wanted.cluster_authority, trusted=trusted
+    )
+    clients, clients_problem = await _ensure_authority(
+        run, "clients-ca", f"{context.name} clients", own=wanted.clients_authority, trusted=trusted
+    )
     if security.is_secured(context.spec):
         bootstrap = context.own_bootstrap
         properties = run.certificates.client_properties(
             run.key, bootstrap, cluster, now=run.environment.now()
         )
         await run.admin.secure(bootstrap, properties, run.key)
-    return Authorities(cluster, clients)
+    return Authorities(cluster, clients, problem or clients_problem)
 
 
 async def settle_broker_certificate(
@@ -114,7 +140,7 @@ async def settle_broker_certificate(
     wanted = security.broker_names(context, _hosts(run, addresses))
     secret = await _read(run, "broker-tls")
     pair = _read_pair(secret)
-    if pair is None or not _serves(run, pair, authorities.cluster.issuing, wanted, now):
+    if pair is None or not _serves(run, pair, authorities.cluster, wanted, now):
         pair = issue(
             authorities.cluster.issuing,
             security.broker_common_name(context.name)[:64],
@@ -127,21 +153,19 @@ async def settle_broker_certificate(
     manifest = security.broker_secret(
         context,
         pair,
-        cluster_authority=authorities.cluster.trusted,
-        clients_authority=authorities.clients.trusted,
+        cluster_authority=authorities.cluster.admitted,
+        clients_authority=authorities.clients.admitted,
     )
     await _write(run, manifest, secret)
 
 
 def _serves(
-    run: ReconcileRun, pair: KeyPair, authority: KeyPair, wanted: frozenset[str], now: datetime
+    run: ReconcileRun, pair: KeyPair, authority: AuthorityKeys, wanted: frozenset[str], now: datetime
 ) -> bool:
     """Whether a certificate is good for some time yet, and for all names."""
-    if not is_issued_by(pair.certificate, authority.certificate):
-        return False
-    facts = facts_of(pair.certificate)
     renewal = timedelta(days=run.context.spec.certificates.renewal_days)
-    return facts.not_after - now > renewal and wanted <= facts.names
+    is_good = authority.has_signed(pair.certificate, now=now, renewal=renewal)
+    return is_good and wanted <= facts_of(pair.certificate).names
 
 
 def _hosts(run: ReconcileRun, addresses: ExternalAddresses) -> Iterable[str]:
@@ -157,25 +181,87 @@ def _hosts(run: ReconcileRun, addresses: ExternalAddresses) -> Iterable[str]:
             yield from nodes if host == NODE_IP else [host]
 
 
-async def _ensure_authority(run: ReconcileRun, suffix: str, common_name: str) -> AuthorityKeys:
+async def _ensure_authority(
+    run: ReconcileRun,
+    suffix: str,
+    common_name: str,
+    *,
+    own: OwnAuthority | None,
+    trusted: Mapping[str, str],
+) -> tuple[AuthorityKeys, str | None]:
+    """An authority, and what is wrong with the one that its owner brings. `trusted` is what brokers have, by suffix."""
     wanted, now = run.context.spec.certificates, run.environment.now()
     rotation = (metadata(run.body).get("annotations") or {}).get(ROTATE_AUTHORITY_ANNOTATION, "")
     secret = await _read(run, suffix)
     known = None if secret is None else keys_of(security.decode_secret(secret))
+    brought, problem = (None, None) if own is None else await _read_brought(run, own.secret_name)
+    policy = KeyPolicy(
+        wanted.authority_validity_days,
+        timedelta(days=wanted.renewal_days),
+        timedelta(days=wanted.authority_overlap_days),
+    )
+    if problem is not None:
+        if known is None:
+            raise NoAuthority(problem)
+        return known, f"{problem}. Until then the authority {suffix} is as it was"
     if known is None:
-        issuing = make_authority(common_name, days=wanted.authority_validity_days, now=now)
-        authority = AuthorityKeys(issuing, rotation=rotation)
-    else:
-        policy = KeyPolicy(
-            wanted.authority_validity_days,
-            timedelta(days=wanted.renewal_days),
-            timedelta(days=wanted.authority_overlap_days),
+        authority, event = first_keys(
+            policy,
+            common_name=common_name,
+            rotation=rotation,
+            now=now,
+            brought=brought,
+            former=trusted.get(suffix, ""),
         )
-        authority, event = step_keys(known, policy, common_name=common_name, rotation=rotation, now=now)
-        if event is not None:
-            await run.report_event(event.reason, f"the authority {suffix} {event.message}")
+    else:
+        authority, event = step_keys(
+            known, policy, common_name=common_name, rotation=rotation, now=now, brought=brought
+        )
+    if event is not None:
+        message = f"the authority {suffix} {event.message}"
+        await run.report_event(event.reason, message, warning=event.is_warning)
     await _write(run, security.authority_secret(run.context, suffix, authority.files()), secret)
-    return authority
+    return authority, None if own is None else _describe_end(own.secret_name, authority, now)
+
+
+async def _read_brought(run: ReconcileRun, name: str) -> tuple[BroughtAuthority | None, str | None]:
+    """The authority in a Secret of the Cluster's owner, or what is wrong with it. Raises KubernetesError."""
+    try:
+        found = await Secrets(run.environment.kubernetes).read(run.key.namespace, name)
+    except SecretTaken:
+        found = {}
+    if found is None:
+        return (
+            None,
+            f"there is no Secret {name} with the authority: make it, or correct the Cluster's certificates",
+        )
+    labels = metadata(found).get("labels") or {}
+    if labels.get(AUTHORITY_LABEL) != "true":
+        return None, f'the Secret {name} is not for the operator: label it {AUTHORITY_LABEL}="true"'
+    files = {key: text.decode(errors="replace") for key, text in security.decode_secret(found).items()}
+    certificates = files.get(security.CERTIFICATE_KEY, "")
+    try:
+        pair = read_authority(certificates, files.get(security.PRIVATE_KEY_KEY, ""))
+        if facts_of(pair.certificate).not_after <= run.environment.now():
+            raise ValueError("tls.crt has ended")
+    except ValueError as problem:
+        return None, f"the Secret {name} has no authority that can be used: {problem}"
+    above = dict.fromkeys(split_certificates(certificates + files.get("ca.crt", "")))
+    above.pop(pair.certificate)
+    return BroughtAuthority(pair, "".join(above)), None
+
+
+def _describe_end(name: str, authority: AuthorityKeys, now: datetime) -> str | None:
+    ends = facts_of(authority.issuing.certificate).not_after
+    if authority.following is not None or ends - now > _BROUGHT_END:
+        return None
+    return f"the authority in the Secret {name} ends at {ends:%Y-%m-%d %H:%M} UTC: renew it"
+
+
+async def _read_trusted(run: ReconcileRun) -> Mapping[str, str]:
+    """The authorities in the brokers' own Secret, in PEM by suffix: they outlive the authorities' Secrets."""
+    secret = await _read(run, "broker-tls")
+    return {} if secret is None else security.read_trusted_authorities(secret)
 
 
 def _read_pair(secret: Json | None) -> KeyPair | None:

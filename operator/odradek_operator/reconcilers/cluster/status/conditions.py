@@ -22,6 +22,7 @@ ZONES = "Zones"
 ENSEMBLE = "Zookeeper"
 EVICTIONS = "Evictions"
 DELETIONS = "Deletions"
+CERTIFICATES = "Certificates"
 DATA_LOST = "ZookeeperDataLost"
 OTHER_PATH = "OtherZookeeperPath"
 VOLUME_AT_RISK = "AtRisk"
@@ -58,6 +59,8 @@ def conditions(run: ReconcileRun, found: Findings) -> list[Condition]:
             "that is possible; events of this Cluster say what is in the way"
         )
         stated.append(condition(DELETIONS, False, "Waiting", message))
+    if found.certificates_problem:
+        stated.append(condition(CERTIFICATES, False, "AuthorityNotFollowed", found.certificates_problem))
     if found.zones_problem:
         stated.append(condition(ZONES, False, "Forbidden", found.zones_problem))
     if found.evictions_problem:

@@ -32,6 +32,7 @@ class Findings:
     zookeeper: SetState | None = None
     pending: tuple[PendingAddresses, ...] = ()
     missing: str | None = None
+    certificates_problem: str | None = None
     zones_problem: str | None = None
     volume_problem: str | None = None
     at_risk: tuple[Warned, ...] = ()
