@@ -23,6 +23,8 @@ from odradek_operator.reconcilers.reconciler import Environment, key_of
 # events. The resync comes later than this, so that it does reconcile, and finds changes without an event.
 UNCHANGED_SECONDS_MAX: Final = 150.0
 FAILED_AGAIN_SECONDS: Final = 1.0
+# Resources that are gone and settled, and whose turn has not come. Without the note a turn looks once more.
+SETTLED_MAX: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,8 @@ class BatchReconciler:
                 bodies = await self._environment.kubernetes.list(self._api, key.namespace)
                 batch = Batch(namespace=key.namespace, cluster=cluster, bodies=bodies, gone=key.name)
                 outcomes = await self._run(batch)
+                if len(self._settled) + len(outcomes.settled) > SETTLED_MAX:
+                    self._settled.clear()
                 self._settled.update(one for one in outcomes.settled if one != key)
 
     def _lock(self, namespace: str, cluster: str) -> asyncio.Lock:
