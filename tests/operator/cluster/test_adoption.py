@@ -184,6 +184,8 @@ def test_a_record_lives_as_long_as_the_data(world: ClusterWorld) -> None:
     name = record_name("events", USERS)
     assert world.get(CONFIG_MAPS, name) is not None
     for claim in world.objects.list(VOLUME_CLAIMS, "default"):
+        # As Kubernetes does when no pod uses it any more.
+        world.merge(VOLUME_CLAIMS, claim["metadata"]["name"], {"metadata": {"finalizers": []}})
         world.delete(VOLUME_CLAIMS, claim["metadata"]["name"])
     assert world.get(CONFIG_MAPS, name) is None
 

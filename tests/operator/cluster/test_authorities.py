@@ -25,6 +25,7 @@ from tests.support.certificates import Authority
 
 def _settled(**more: Json) -> ClusterWorld:
     world = ClusterWorld({**SECURED, **more})
+    world.create(SECRETS, "of-cert-manager")
     world.settle()
     return world
 
@@ -117,6 +118,7 @@ def _with_brought(days: int = 2, **more: object) -> tuple[ClusterWorld, KeyPair]
     own = {"secretName": "own"}
     certificates = {"clusterAuthority": own, "authorityOverlapDays": days, **more}
     world = ClusterWorld({**SECURED, "certificates": certificates})
+    world.create(SECRETS, "of-cert-manager")
     pair = make_authority("ours", days=400, now=world.now)
     return world, pair
 
@@ -213,7 +215,7 @@ def test_an_authority_that_cannot_be_used_says_why(
     assert world.look(2) is not None
     ready = world.condition("Ready")
     assert (ready["status"], ready["reason"]) == ("False", "NoAuthority") and says in ready["message"]
-    assert world.pods() == {}
+    assert world.pods() == world.pods("zookeeper") == {}
     world.delete(SECRETS, "own") if data else None
     _bring(world, pair)
     world.settle()

@@ -189,13 +189,14 @@ class ClusterReconciler:
         run = run.with_context(spread=await spreading.decide_spread(run))
         missing = await find_missing_references(run.environment.kubernetes, run.context, run.objects)
         run = replace(run, missing=missing)
-        run = await begin_adoption(run, self._looks)
         await check_manifests(run)
+        run = await begin_adoption(run, self._looks)
+        # Before any pod: an authority that cannot be used refuses the Cluster.
+        authorities = await settle_authorities(run)
         # ZooKeeper takes longest to start, and all others wait for it: it needs nothing but its account.
         await apply_accounts(run)
         volume_problem = await apply_zookeeper(run)
         zones = await read_zones(run)
-        authorities = await settle_authorities(run)
         authority = None if authorities is None else authorities.cluster.trusted
         run = run.with_context(zones=zones.by_node, authority=authority)
         addresses = await apply_supporting_objects(run)
