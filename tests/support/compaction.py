@@ -29,7 +29,9 @@ MakeMap = Callable[[CleaningTask], OffsetMap]
 
 
 def plain(task: CleaningTask) -> OffsetMap:
-    return PlainOffsetMap(task.map_bytes)
+    return PlainOffsetMap(
+        capacity_bytes=task.map_bytes, load_factor=0.9, records_max=task.offset_range, keys_directory=None
+    )
 
 
 def compact(

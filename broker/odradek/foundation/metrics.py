@@ -193,8 +193,20 @@ CLEANER_READ_BYTES = _counter("odradek_cleaner_read_bytes_total", "Bytes of logs
 CLEANER_WRITTEN_BYTES = _counter(
     "odradek_cleaner_written_bytes_total", "Bytes of logs written by compaction."
 )
+CLEANER_SAVED_BYTES = _counter(
+    "odradek_cleaner_saved_bytes_total",
+    "Bytes of logs that compaction freed.",
+)
+CLEANER_RECORDS_KEPT = _counter(
+    "odradek_cleaner_records_kept_total", "Records that compaction read and kept."
+)
 CLEANER_RECORDS_REMOVED = _counter(
     "odradek_cleaner_records_removed_total", "Records that compaction removed."
+)
+CLEANER_MAP_FILL_RATIO = _gauge(
+    "odradek_cleaner_map_fill_ratio",
+    "The part of the map of keys that the last round filled. At 1 a log needs several rounds: see "
+    "log.cleaner.dedupe.buffer.size.",
 )
 
 # --- replication ---------------------------------------------------------------------------------------

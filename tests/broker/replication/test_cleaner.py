@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 
 import pytest
 
@@ -32,6 +34,35 @@ async def test_each_thread_has_a_partition_of_its_own() -> None:
     await until(lambda: node.broker.cleaner.totals.rounds == 3)
     for partition in range(3):
         assert held(log_of(node, "table", partition)) == last[partition]
+
+
+async def test_a_round_logs_and_counts_what_it_read_kept_and_saved(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    node = await cleaning_broker()
+    await compacted_topic(node)
+    for value in (b"old" * 100, b"new" * 100):
+        await put(node, "table", (b"a", value), (b"b", value))
+    log_of(node, "table").roll()
+    log_of(node, "table").flush()
+    await until(lambda: node.broker.cleaner.totals.rounds == 1)
+    totals = node.broker.cleaner.totals
+    assert (totals.records_kept, totals.records_removed) == (2, 2)
+    assert 0 < totals.map_fill_ratio < 0.001
+    (line,) = [one.getMessage() for one in caplog.records if "compacted up to" in one.getMessage()]
+    kept, _, of_map = line.partition("; ")
+    found = re.fullmatch(
+        r"table-0: compacted up to 4: 2 of 4 records stay, 0\.0 of 0\.0 MB \((\d+\.\d)% saved\)", kept
+    )
+    assert found is not None, line
+    assert 30 < float(found[1]) < 70
+    assert of_map.startswith("2 keys, 0.0% of the map, ")
+    samples = scrape(node)
+    assert samples["odradek_cleaner_records_kept_total", ()] == 2
+    assert samples["odradek_cleaner_saved_bytes_total", ()] == totals.bytes_saved
+    assert samples["odradek_cleaner_map_fill_ratio", ()] == totals.map_fill_ratio
+    assert totals.bytes_saved > 300
 
 
 async def test_the_memory_and_rate_of_all_threads_are_divided() -> None:

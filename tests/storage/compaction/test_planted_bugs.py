@@ -79,15 +79,12 @@ def shift_times(patch: pytest.MonkeyPatch) -> None:
 
 def keep_the_first(patch: pytest.MonkeyPatch) -> None:
     """The oldest record of a key wins."""
-    add = PlainOffsetMap.add
+    put = PlainOffsetMap._put
 
-    def backwards(self: PlainOffsetMap, batches: Any, from_offset: int) -> bool:
-        before = dict(self._offsets)
-        is_full = add(self, batches, from_offset)
-        self._offsets |= before
-        return is_full
+    def put_once(self: PlainOffsetMap, key: bytes, offset: int) -> bool:
+        return self._newest(key) >= 0 or put(self, key, offset)
 
-    patch.setattr(PlainOffsetMap, "add", backwards)
+    patch.setattr(PlainOffsetMap, "_put", put_once)
 
 
 def forget_the_last_window(patch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,10 @@ def seconds_of_a_round(bytes_per_second: float) -> tuple[float, CleaningSummary]
         bytes_per_second=bytes_per_second,
     )
     throttle = ThroughputThrottle(task.bytes_per_second, seconds=time.seconds, wait=time.wait)
-    means = Means(disk=disk, offset_map=PlainOffsetMap(1 << 20), spend=throttle.spend, seconds=time.seconds)
+    offset_map = PlainOffsetMap(
+        capacity_bytes=1 << 20, load_factor=0.9, records_max=1000, keys_directory=None
+    )
+    means = Means(disk=disk, offset_map=offset_map, spend=throttle.spend, seconds=time.seconds)
     summary = CleaningSummary()
     by_base = {segment.base_offset: segment for segment in found.segments}
     for run in clean(task, means, summary):

@@ -98,13 +98,20 @@ class CleaningTotals:
     rounds: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
+    bytes_saved: int = 0
+    records_kept: int = 0
     records_removed: int = 0
+    map_fill_ratio: float = 0.0
+    """Of the last round."""
 
     def add(self, summary: CleaningSummary) -> None:
         """Count a round that ended well."""
         self.rounds += 1
         self.bytes_read += summary.bytes_read
         self.bytes_written += summary.bytes_written
+        self.bytes_saved += max(summary.bytes_before - summary.bytes_written, 0)
+        self.records_kept += summary.records_kept
+        self.map_fill_ratio = summary.map_fill_ratio
         self.records_removed += summary.records_read - summary.records_kept
 
 
@@ -317,12 +324,17 @@ class LogCleaner:
         await self._checkpoint()
         self.totals.add(summary)
         logger.info(
-            "%s: compacted up to %d: %d of %d records stay; %d keys, %.1f MB read, %.1f MB written in %.2f + %.2f s",
+            "%s: compacted up to %d: %d of %d records stay, %.1f of %.1f MB (%.1f%% saved); "
+            "%d keys, %.1f%% of the map, %.1f MB read, %.1f MB written in %.2f + %.2f s",
             log.topic_partition,
             summary.next_dirty_offset,
             summary.records_kept,
             summary.records_read,
+            summary.bytes_written / 1e6,
+            summary.bytes_before / 1e6,
+            100 * (1 - summary.bytes_written / max(summary.bytes_before, 1)),
             summary.map_entries,
+            100 * summary.map_fill_ratio,
             summary.bytes_read / 1e6,
             summary.bytes_written / 1e6,
             summary.map_seconds,

@@ -32,7 +32,13 @@ class InlineWork:
         self._disk = disk
 
     async def runs(self, task: CleaningTask, summary: CleaningSummary) -> AsyncGenerator[CleanedRun, None]:
-        means = Means(disk=self._disk, offset_map=PlainOffsetMap(task.plain_map_bytes))
+        offset_map = PlainOffsetMap(
+            capacity_bytes=task.map_bytes,
+            load_factor=task.map_load_factor,
+            records_max=task.offset_range,
+            keys_directory=None,
+        )
+        means = Means(disk=self._disk, offset_map=offset_map)
         for run in clean(task, means, summary):
             await asyncio.sleep(0)
             yield run

@@ -257,7 +257,10 @@ def _compaction(broker: AnyBroker) -> Iterator[Sample]:
     yield metrics.CLEANER_ROUNDS.sample(totals.rounds)
     yield metrics.CLEANER_READ_BYTES.sample(totals.bytes_read)
     yield metrics.CLEANER_WRITTEN_BYTES.sample(totals.bytes_written)
+    yield metrics.CLEANER_SAVED_BYTES.sample(totals.bytes_saved)
+    yield metrics.CLEANER_RECORDS_KEPT.sample(totals.records_kept)
     yield metrics.CLEANER_RECORDS_REMOVED.sample(totals.records_removed)
+    yield metrics.CLEANER_MAP_FILL_RATIO.sample(totals.map_fill_ratio)
 
 
 def _cluster(broker: AnyBroker) -> Iterator[Sample]:

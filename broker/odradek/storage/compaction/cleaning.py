@@ -118,6 +118,7 @@ class _CleaningRound:
         self._map_keys(aborted)
         summary.map_seconds = self._seconds() - began
         summary.map_entries, summary.map_bytes = len(self._map), self._map.size_bytes
+        summary.map_fill_ratio = self._map.fill_ratio
         self._transactions = TransactionPass(aborted)
         end = self._map.latest_offset + 1
         for group in groups(
@@ -195,6 +196,7 @@ class _CleaningRound:
         last = max((number for number, one in enumerate(group) if one.size_bytes), default=-1)
         is_changed = len(group) > 1
         for number, segment in enumerate(group):
+            self._summary.bytes_before += segment.size_bytes
             file = self._open(segment)
             end = segment.size_bytes if number == last else -1
             for batches in self._windows(file, segment):

@@ -1,22 +1,37 @@
-"""The map from keys to offsets, as the two passes use it, and the plain one: a dict of keys.
+"""The map from keys to offsets, as the two passes use it, and the plain one, which needs no other package.
 
 A map says, for keys of the dirty part of a log, at which offset the newest record of the key is. It is exact: a record
-is found superseded only where a newer one has the same bytes as its key. The plain map keeps the keys themselves in
-memory, which takes some 120 bytes and the key for each. `vector_map` takes 24 bytes and needs numpy.
+is found superseded only where a newer one has the same bytes as its key.
+
+    hash    uint64   of the key; 0: a free slot
+    offset  int64    of the newest record
+    place   int64    of the key's bytes in the key store
+
+Both maps are tables with double hashing and 24 bytes a slot. `vector_map` works on all keys of a portion at once by
+numpy. The plain map takes one key after the other: about four times the processor time.
 """
 
 from __future__ import annotations
 
+import mmap
+import struct
+import tempfile
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from odradek.foundation.errors import CorruptRecord
 from odradek.storage.compaction.reading import StoredBatch
+from odradek.storage.files import take_room
 from odradek.wire.records.record import record_spans
 
-# What a key takes in a dict of bytes, itself left out: table, object of the key, object of the offset.
-ENTRY_BYTES: Final = 120
+SLOT_BYTES: Final = 24
+_HASH_MASK: Final = (1 << 64) - 1
+# Other bits of the hash than those that choose the first slot.
+_STEP_SHIFT: Final = 17
+_KEY_SIZE: Final = struct.Struct("<I")
+_KEY_STORE_BYTES_MIN: Final = 1 << 20
 
 
 class Kept(NamedTuple):
@@ -63,6 +78,11 @@ class OffsetMap(Protocol):
         """The memory that it takes."""
         ...
 
+    @property
+    def fill_ratio(self) -> float:
+        """The part of its bound that its keys take; 1.0 when it is full."""
+        ...
+
     def add(self, batches: Sequence[StoredBatch], from_offset: int) -> bool:
         """Note the keys of these batches, the records below `from_offset` left out; whether the map is full.
 
@@ -79,20 +99,95 @@ class OffsetMap(Protocol):
         ...
 
 
-class PlainOffsetMap:
-    """A dict. `capacity_bytes` bounds what it takes."""
+def slots_for(*, capacity_bytes: int, load_factor: float, records_max: int) -> int:
+    """The slots of a table: a prime, at least 7. Not more than `records_max` keys need, so a small log takes little."""
+    slots = max(capacity_bytes // SLOT_BYTES, 8)
+    return _prime_at_most(min(slots, max(int(records_max / load_factor) + 64, 64)))
 
-    def __init__(self, capacity_bytes: int) -> None:
+
+def _prime_at_most(number: int) -> int:
+    """The largest prime that is not above `number`, 7 at least: every step through the table meets every slot."""
+    for candidate in range(max(number, 7), 6, -1):
+        if all(candidate % divisor for divisor in range(2, int(candidate**0.5) + 1)):
+            return candidate
+    return 7
+
+
+class KeyStore:
+    """The bytes of keys, each after its size: in a file without a name in `directory`, else in memory.
+
+    The page cache may write the file out and forget it, and a crash leaves nothing.
+    """
+
+    def __init__(self, directory: str | None) -> None:
+        self._file = None if directory is None else tempfile.TemporaryFile(dir=directory)  # noqa: SIM115 - `close`
+        self._data: mmap.mmap | bytearray = bytearray()
+        self._used = 0
+
+    def append(self, entry: bytes) -> int:
+        """Keep an entry of `entry_of`; its place."""
+        place, end = self._used, self._used + len(entry)
+        if end > len(self._data):
+            self._reserve(end)
+        self._data[place:end] = entry
+        self._used = end
+        return place
+
+    def has(self, entry: bytes, place: int) -> bool:
+        """Whether this entry is at that place."""
+        return self._data[place : place + len(entry)] == entry
+
+    def close(self) -> None:
+        self._data = bytearray()
+        if self._file is not None:
+            self._file.close()
+
+    def _reserve(self, size_bytes: int) -> None:
+        size = max(2 * size_bytes, _KEY_STORE_BYTES_MIN)
+        if self._file is None:
+            self._data = bytearray(self._data) + bytes(size - len(self._data))
+            return
+        # Room is taken for real: a full disk must end the round with an error, not the process with a signal.
+        take_room(self._file.fileno(), size)
+        self._data = mmap.mmap(self._file.fileno(), size)
+
+
+def entry_of(key: bytes) -> bytes:
+    """A key as it is stored and compared: with its size, so that no key is the beginning of another."""
+    return _KEY_SIZE.pack(len(key)) + key
+
+
+class PlainOffsetMap:
+    """See `OffsetMap`. `records_max` is how many records may come. Without `keys_directory` keys are kept in memory."""
+
+    def __init__(
+        self, *, capacity_bytes: int, load_factor: float, records_max: int, keys_directory: str | None
+    ) -> None:
         self.latest_offset = -1
-        self.size_bytes = 0
-        self._capacity_bytes = capacity_bytes
-        self._offsets: dict[bytes, int] = {}
+        self._slots = slots_for(
+            capacity_bytes=capacity_bytes, load_factor=load_factor, records_max=records_max
+        )
+        self._keys_max = int(capacity_bytes * load_factor) // SLOT_BYTES
+        # A free slot ends each search.
+        self._entries_max = min(int(self._slots * load_factor), self._slots - 1, self._keys_max)
+        self._hashes = array("Q", (0,)) * self._slots
+        self._offsets = array("q", (0,)) * self._slots
+        self._places = array("q", (0,)) * self._slots
+        self._used = 0
+        self._keys = KeyStore(keys_directory)
 
     def __len__(self) -> int:
-        return len(self._offsets)
+        return self._used
+
+    @property
+    def size_bytes(self) -> int:
+        return self._slots * SLOT_BYTES
+
+    @property
+    def fill_ratio(self) -> float:
+        return self._used / max(self._keys_max, 1)
 
     def add(self, batches: Sequence[StoredBatch], from_offset: int) -> bool:
-        offsets = self._offsets
         for batch in batches:
             header = batch.header
             payload = bytes(batch.payload)
@@ -100,16 +195,39 @@ class PlainOffsetMap:
                 offset = header.base_offset + span.offset_delta
                 if span.key_start < 0 or offset < from_offset:
                     continue
-                key = payload[span.key_start : span.key_end]
-                if key not in offsets:
-                    size_bytes = self.size_bytes + ENTRY_BYTES + len(key)
-                    if size_bytes > self._capacity_bytes:
-                        return True
-                    self.size_bytes = size_bytes
-                offsets[key] = offset
+                if not self._put(payload[span.key_start : span.key_end], offset):
+                    return True
                 self.latest_offset = offset
             self.latest_offset = max(self.latest_offset, header.last_offset)
         return False
+
+    def _put(self, key: bytes, offset: int) -> bool:
+        """Note the newest offset of a key; whether there was room for it."""
+        entry = entry_of(key)
+        slot, hashed = self._find(entry)
+        if not self._hashes[slot]:
+            if self._used >= self._entries_max:
+                return False
+            self._places[slot] = self._keys.append(entry)
+            self._hashes[slot] = hashed
+            self._used += 1
+        self._offsets[slot] = offset
+        return True
+
+    def _find(self, entry: bytes) -> tuple[int, int]:
+        """The slot of a key, or the free one that it would have, and the key's hash."""
+        hashes, slots = self._hashes, self._slots
+        # Python salts it for each process.
+        hashed = hash(entry) & _HASH_MASK or 1
+        slot, step = hashed % slots, (hashed >> _STEP_SHIFT) % (slots - 1) + 1
+        while (there := hashes[slot]) and not (there == hashed and self._keys.has(entry, self._places[slot])):
+            slot = (slot + step) % slots
+        return slot, hashed
+
+    def _newest(self, key: bytes) -> int:
+        """The offset of a key's newest record, -1 for a key that it does not know."""
+        slot, _ = self._find(entry_of(key))
+        return self._offsets[slot] if self._hashes[slot] else -1
 
     def keep_newest(self, batches: Sequence[StoredBatch], retention: Retention) -> list[Kept]:
         return [self._keep_of_batch(batch, is_over=retention.is_over(batch)) for batch in batches]
@@ -131,7 +249,7 @@ class PlainOffsetMap:
             if offset <= self.latest_offset:
                 if span.key_start < 0:
                     continue
-                newest = self._offsets.get(payload[span.key_start : span.key_end], -1)
+                newest = self._newest(payload[span.key_start : span.key_end])
                 if offset < newest or (span.value_start < 0 and is_over):
                     continue
                 has_tombstone = has_tombstone or span.value_start < 0
@@ -141,4 +259,6 @@ class PlainOffsetMap:
         return Kept(len(parts), None if is_whole else b"".join(parts), has_tombstone, newest_ms)
 
     def close(self) -> None:
-        self._offsets = {}
+        self._keys.close()
+        self._hashes = array("Q", (0,))
+        self._offsets = self._places = array("q", (0,))

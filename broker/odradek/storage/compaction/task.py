@@ -56,11 +56,6 @@ class CleaningTask(NamedTuple):
     bytes_per_second: float = NO_RATE_LIMIT
 
     @property
-    def plain_map_bytes(self) -> int:
-        """The bound of a map without slots."""
-        return int(self.map_bytes * self.map_load_factor)
-
-    @property
     def portion_bytes(self) -> int:
         """About what decompressed records may take at once, with all that is made of them."""
         return _WINDOWS_PER_PORTION * self.window_bytes
@@ -94,6 +89,10 @@ class CleaningSummary:
     map_entries: int = 0
     map_bytes: int = 0
     """Memory that the map took."""
+    map_fill_ratio: float = 0.0
+    """The part of the map's bound that its keys took; 1.0 when a part of the log was left for the next round."""
+    bytes_before: int = 0
+    """The segments that the second pass read; `bytes_written` is what stays of them."""
     records_read: int = 0
     records_kept: int = 0
     bytes_read: int = 0

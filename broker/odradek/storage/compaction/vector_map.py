@@ -23,14 +23,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from odradek.storage.compaction.offset_map import ENTRY_BYTES, Kept, Retention
+from odradek.storage.compaction.offset_map import SLOT_BYTES, Kept, Retention, slots_for
 from odradek.storage.compaction.reading import StoredBatch
 from odradek.storage.files import take_room
 from odradek.wire.records.columns import Bools, Ints, RecordColumns
 
 Words = NDArray[np.uint64]
 
-SLOT_BYTES: Final = 24
+# What a key takes in a dict of bytes, itself left out: table, object of the key, object of the offset.
+ENTRY_BYTES: Final = 120
 KEY_BYTES_MAX: Final = 1024
 _KEY_FILE_BYTES_MIN: Final = 1 << 20
 _MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
@@ -51,9 +52,7 @@ class VectorOffsetMap:
         keys_directory: str,
         hash_bits: int = 64,
     ) -> None:
-        slots = max(capacity_bytes // SLOT_BYTES, 8)
-        # No larger than it can be needed, so that a small log takes little.
-        slots = _prime_at_most(min(slots, max(int(records_max / load_factor) + 64, 64)))
+        slots = slots_for(capacity_bytes=capacity_bytes, load_factor=load_factor, records_max=records_max)
         self.latest_offset = -1
         self._slots = slots
         self._bytes_max = int(capacity_bytes * load_factor)
@@ -74,6 +73,10 @@ class VectorOffsetMap:
     @property
     def size_bytes(self) -> int:
         return self._slots * SLOT_BYTES + self._others_bytes
+
+    @property
+    def fill_ratio(self) -> float:
+        return (self._used * SLOT_BYTES + self._others_bytes) / max(self._bytes_max, 1)
 
     def close(self) -> None:
         self._keys.close()
@@ -376,11 +379,3 @@ def _parts(
         for number, delta in zip(of_batch[changes].tolist(), deltas.tolist(), strict=True)
     }
     return {number: b"".join(parts) for number, parts in pieces.items()}, newest_ms
-
-
-def _prime_at_most(number: int) -> int:
-    """The largest prime that is not above `number`, 7 at least: every step through the table meets every slot."""
-    for candidate in range(max(number, 7), 6, -1):
-        if all(candidate % divisor for divisor in range(2, int(candidate**0.5) + 1)):
-            return candidate
-    return 7

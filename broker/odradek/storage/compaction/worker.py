@@ -122,7 +122,12 @@ def _work(task: CleaningTask, parent: int, source: BinaryIO, target: BinaryIO) -
 def _best_map(task: CleaningTask) -> OffsetMap:
     """The fastest map that can be had here: by vectors where numpy is. Raises OSError when its file cannot be made."""
     if importlib.util.find_spec("numpy") is None:
-        return PlainOffsetMap(task.plain_map_bytes)
+        return PlainOffsetMap(
+            capacity_bytes=task.map_bytes,
+            load_factor=task.map_load_factor,
+            records_max=task.offset_range,
+            keys_directory=os.path.dirname(task.directory),
+        )
     from odradek.storage.compaction.vector_map import VectorOffsetMap
 
     return VectorOffsetMap(
