@@ -20,9 +20,14 @@ def test_a_code_without_a_name_is_still_an_error() -> None:
 
 
 def test_the_brokers_message_and_the_subject_are_kept() -> None:
-    failure = error_for(36, "Topic 'a' already exists.", about="topic 'a'")
+    failure = error_for(36, "It already exists.", about="topic 'a'")
     assert isinstance(failure, errors.TopicAlreadyExists)
-    assert str(failure) == "topic 'a': Topic 'a' already exists."
+    assert str(failure) == "topic 'a': It already exists."
+
+
+def test_a_subject_that_the_broker_names_is_not_said_twice() -> None:
+    failure = error_for(36, "Topic 'a' already exists.", about="topic 'a'")
+    assert str(failure) == "Topic 'a' already exists."
 
 
 def test_every_error_of_the_table_becomes_its_exception() -> None:

@@ -314,7 +314,12 @@ class Client:
             )
             answer = getattr(response, "coordinators", (response,))[0]
             about = f"{_COORDINATED[key_type]} {key!r}"
-            raise_for(answer.error_code, getattr(answer, "error_message", None), about=about)
+            raise_for(
+                answer.error_code,
+                getattr(answer, "error_message", None),
+                about=about,
+                **{_COORDINATED[key_type].replace(" ", "_"): key},
+            )
             broker_id = answer.node_id
             known = self._cluster.brokers.get(broker_id)
             if known is None or known.address != Address(answer.host, answer.port):

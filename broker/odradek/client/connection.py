@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from odradek import __version__
 from odradek.client.addresses import Address
+from odradek.client.denials import note_answer
 from odradek.client.errors import ClientTimeout, ConnectionFailed, UnsupportedByBroker, error_for
 from odradek.client.exchange import Exchange
 from odradek.foundation.errors import InvalidRequest, UnsupportedVersion
+from odradek.foundation.ids import ANONYMOUS
 from odradek.network.network import Network
 from odradek.wire.protocol import codec, messages
 from odradek.wire.protocol.api import ApiKey
@@ -58,9 +60,16 @@ class BrokerConnection:
     """Open it with `open`; then call `request` until it breaks or is closed."""
 
     def __init__(
-        self, address: Address, exchange: Exchange, *, client_id: str, request_timeout_ms: int
+        self,
+        address: Address,
+        exchange: Exchange,
+        *,
+        client_id: str,
+        request_timeout_ms: int,
+        principal: str | None = ANONYMOUS,
     ) -> None:
         self.address = address
+        self._principal = principal
         self._exchange = exchange
         self._client_id = client_id
         self._request_timeout_ms = request_timeout_ms
@@ -89,7 +98,13 @@ class BrokerConnection:
             ) from failure
         except OSError as failure:
             raise ConnectionFailed(_connect_failure(address, failure)) from failure
-        connection = cls(address, exchange, client_id=client_id, request_timeout_ms=request_timeout_ms)
+        connection = cls(
+            address,
+            exchange,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            principal=getattr(network, "principal", ANONYMOUS),
+        )
         try:
             await connection._negotiate(connect_timeout_ms)
         except BaseException:
@@ -181,6 +196,7 @@ class BrokerConnection:
         """
         version = self.version_of(api, versions)
         frame = await self._exchange_frame(api, version, fields, timeout_ms or self._request_timeout_ms)
+        note_answer(api, self._principal)
         try:
             return codec.decode_response(api, version, frame)[1]
         except InvalidRequest as failure:

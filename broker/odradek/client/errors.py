@@ -7,11 +7,13 @@ error looks like a success.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
+from odradek.client.denials import describe_denial
 from odradek.foundation import errors
-from odradek.foundation.errors import OdradekError, RequestError
+from odradek.foundation.errors import MissingByName, OdradekError, RequestError
+from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.errors import BY_CODE, Retry, kinds_to_retry
 
 
@@ -70,11 +72,23 @@ RETRIABLE: Final[tuple[type[OdradekError], ...]] = (
 RETRIABLE_OR_LATE: Final[tuple[type[OdradekError], ...]] = (*RETRIABLE, ClientTimeout)
 
 
-def error_for(code: int, message: str | None = None, *, about: str = "") -> OdradekError | None:
+def error_for(code: int, message: str | None = None, *, about: str = "", **names: str) -> OdradekError | None:
     """The exception for a code on the wire, not raised; None for success.
 
-    `message` is the broker's, if it sent one; `about` names the subject of the answer.
+    `message` is the broker's, if it sent one; `about` describes the subject of the answer. `names` may have `topic`,
+    `group` and `transactional_id`, for a denial and for a name that is missing.
     """
+    return _error_for(code, message, about, names, None)
+
+
+def error_for_api(api: ApiKey, code: int, *, about: str = "", **names: str) -> OdradekError | None:
+    """As `error_for`, where a denial is one of this API and not of the last that was answered."""
+    return _error_for(code, None, about, names, api)
+
+
+def _error_for(
+    code: int, message: str | None, about: str, names: Mapping[str, str], api: ApiKey | None
+) -> OdradekError | None:
     if code == 0:
         return None
     row = BY_CODE.get(code)
@@ -83,8 +97,16 @@ def error_for(code: int, message: str | None = None, *, about: str = "") -> Odra
         words = f"{message} (error code {code})" if message else f"the broker answered with error code {code}"
     else:
         kind = row.kind
+        denial = describe_denial(kind, names, api=api)
+        if denial is not None:
+            return kind(denial)
         words = message or row.text
-    return kind(f"{about}: {words}" if about and about not in words else words)
+    # A broker's message mostly begins with its subject: "Topic 'orders' already exists."
+    is_named = about.lower() in words.lower()
+    failure = kind(words if is_named else f"{about}: {words}")
+    if isinstance(failure, MissingByName):
+        failure.missing_name = names.get("group" if isinstance(failure, errors.GroupIdNotFound) else "topic")
+    return failure
 
 
 def raise_first(failures: Iterable[OdradekError | None]) -> None:
@@ -94,6 +116,6 @@ def raise_first(failures: Iterable[OdradekError | None]) -> None:
             raise failure
 
 
-def raise_for(code: int, message: str | None = None, *, about: str = "") -> None:
-    """Raise the exception for a code on the wire; do nothing for success."""
-    raise_first([error_for(code, message, about=about)])
+def raise_for(code: int, message: str | None = None, *, about: str = "", **names: str) -> None:
+    """Raise the exception for a code on the wire; do nothing for success. See `error_for`."""
+    raise_first([error_for(code, message, about=about, **names)])

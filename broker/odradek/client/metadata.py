@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from odradek.client.addresses import Address
-from odradek.client.errors import NoSuchBroker, error_for
+from odradek.client.errors import NoSuchBroker, error_for_api
 from odradek.foundation.errors import InvalidTopic, OdradekError, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
+from odradek.wire.protocol.api import ApiKey
 
 if TYPE_CHECKING:
     from odradek.wire.protocol.responses.cluster import MetadataResponse, MetadataResponseTopic
@@ -59,7 +60,9 @@ class TopicInfo:
 
     def error(self) -> OdradekError | None:
         """Why the topic could not be described."""
-        failure = error_for(self.error_code, about=f"topic {self.name!r}")
+        failure = error_for_api(
+            ApiKey.METADATA, self.error_code, about=f"topic {self.name!r}", topic=self.name
+        )
         if isinstance(failure, InvalidTopic):
             return InvalidTopic(
                 f"no topic can be named {self.name!r}: "
@@ -89,7 +92,7 @@ class ClusterInfo:
         failure = None if found is None else found.error()
         if found is None or isinstance(failure, UnknownTopicOrPartition):
             raise UnknownTopicOrPartition(
-                f"there is no topic {name!r}; `odradek topics list` lists all topics"
+                f"there is no topic {name!r}; `odradek topics list` lists all topics", missing_name=name
             )
         if failure is not None:
             raise failure

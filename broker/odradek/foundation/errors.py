@@ -109,7 +109,15 @@ class UnsupportedCompressionType(RequestError):
 # --- partitions and logs -------------------------------------------------------------------------------------------
 
 
-class UnknownTopicOrPartition(RequestError):
+class MissingByName(RequestError):
+    """The base of errors about a name that nothing has. `missing_name` is that name, where the raiser knows it."""
+
+    def __init__(self, *words: str, missing_name: str | None = None) -> None:
+        super().__init__(*words)
+        self.missing_name = missing_name
+
+
+class UnknownTopicOrPartition(MissingByName):
     """No such topic or partition on this broker."""
 
 
@@ -271,7 +279,7 @@ class GroupMaxSizeReached(RequestError):
     """The group has group.max.size members."""
 
 
-class GroupIdNotFound(RequestError):
+class GroupIdNotFound(MissingByName):
     """No group of that id."""
 
 

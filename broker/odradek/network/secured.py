@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast, runtim
 
 from odradek.foundation.endpoints import SECURITY_PROTOCOLS
 from odradek.foundation.errors import SettingError
+from odradek.foundation.ids import ANONYMOUS
 from odradek.foundation.protection import WITH_SASL, WITH_TLS
 from odradek.network.network import Network, ProtocolFactory
 from odradek.network.tls import TlsStream, handshake_failure_text, tls_receive_buffer
@@ -87,6 +88,16 @@ class SecureNetwork:
         self._client_id = client_id
         self.followed = None if security.tls is None else FollowedContext(security.tls, client_context)
         self._receive_buffer = tls_receive_buffer()
+
+    @property
+    def principal(self) -> str | None:
+        """The principal of a login by name. None for a certificate or a token, of which only the broker knows it."""
+        credentials = self._security.credentials
+        if credentials is None:
+            keystore = None if self._security.tls is None else self._security.tls.keystore
+            return None if keystore is not None and keystore.is_given else ANONYMOUS
+        is_named = credentials.tokens is None and not credentials.is_token
+        return f"User:{credentials.user}" if is_named else None
 
     async def connect(
         self, protocol_factory: ProtocolFactory, *, host: str, port: int

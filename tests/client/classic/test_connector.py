@@ -404,4 +404,4 @@ def test_the_group_is_shown_with_its_owners_and_lag(group: Group) -> None:
     assert (shown_group["state"], shown_group["members"]) == ("Empty", [])
     refused = shown("reset-offsets", group.name, "--all-topics", "--to-earliest", "--execute")
     assert "kept in ZooKeeper" in refused
-    assert "kept in ZooKeeper" in shown("delete", group.name)
+    assert "kept in ZooKeeper" in shown("delete", group.name, "--execute")

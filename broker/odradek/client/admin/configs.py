@@ -207,7 +207,8 @@ def _failure(
     resource_type: ResourceType, result: DescribeConfigsResult | AlterConfigsResourceResponse
 ) -> OdradekError | None:
     about = f"{resource_type.name.lower().replace('_', ' ')} {result.resource_name!r}"
-    return error_for(result.error_code, result.error_message, about=about)
+    names = {resource_type.name.lower(): result.resource_name}
+    return error_for(result.error_code, result.error_message, about=about, **names)
 
 
 def _entry(config: DescribeConfigsResourceResult) -> ConfigEntry:

@@ -89,12 +89,49 @@ async def find_refused_commits(
     }
     found = await directories(client, coordinators, partitions=set(wanted.values()))
     full = {
-        (directory.broker_id, where): directory
+        (directory.broker_id, where): directory for directory in _full(found) for where in directory.replicas
+    }
+    refused = ((group.group_id, full.get((group.coordinator, wanted[group.group_id]))) for group in groups)
+    return {group_id: directory for group_id, directory in refused if directory is not None}
+
+
+def _full(found: Directories) -> list[LogDirectoryDescription]:
+    """The full directories of the brokers that answered."""
+    return [
+        directory
         for answer in found.values()
         if not isinstance(answer, OdradekError)
         for directory in answer
         if directory.is_full
+    ]
+
+
+async def find_refused_topics(client: Client, topics: Sequence[str]) -> dict[str, LogDirectoryDescription]:
+    """The topics of which a replica is in a full log directory, or has no log since the broker has only full ones, each
+    with that directory. What cannot be asked is left out.
+    """
+    try:
+        cluster = await client.with_retries(lambda: client.refresh(topics))
+        placed = {
+            key: partition.replicas
+            for topic in topics
+            for key, partition in zip(cluster.partitions(topic), cluster.topic(topic).partitions, strict=True)
+        }
+    except OdradekError:
+        return {}
+    brokers = {broker for replicas in placed.values() for broker in replicas}
+    found = await directories(client, brokers.intersection(cluster.brokers), partitions=placed)
+    held = {
+        (directory.broker_id, where)
+        for answer in found.values()
+        if not isinstance(answer, OdradekError)
+        for directory in answer
         for where in directory.replicas
     }
-    refused = ((group.group_id, full.get((group.coordinator, wanted[group.group_id]))) for group in groups)
-    return {group_id: directory for group_id, directory in refused if directory is not None}
+    refused: dict[str, LogDirectoryDescription] = {}
+    for directory in _full(found):
+        for where, replicas in placed.items():
+            is_missing = directory.broker_id in replicas and (directory.broker_id, where) not in held
+            if where in directory.replicas or is_missing:
+                refused.setdefault(where.topic, directory)
+    return refused

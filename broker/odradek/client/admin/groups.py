@@ -95,9 +95,17 @@ class GroupAdmin:
             include_authorized_operations=False,
         )
         group = response.groups[0]
-        raise_for(group.error_code, getattr(group, "error_message", None), about=f"group {group_id!r}")
+        raise_for(
+            group.error_code,
+            getattr(group, "error_message", None),
+            about=f"group {group_id!r}",
+            group=group_id,
+        )
         if group.group_state == DEAD:
-            raise GroupIdNotFound(f"there is no group {group_id!r}; `odradek groups list` lists all groups")
+            raise GroupIdNotFound(
+                f"there is no group {group_id!r}; `odradek groups list` lists all groups",
+                missing_name=group_id,
+            )
         is_consumer = group.protocol_type in (CONSUMER_PROTOCOL, ZOOKEEPER)
         return GroupDescription(
             group_id=group_id,
@@ -127,7 +135,7 @@ class GroupAdmin:
             include_authorized_operations=False,
         )
         group = response.groups[0]
-        raise_for(group.error_code, group.error_message, about=f"group {group_id!r}")
+        raise_for(group.error_code, group.error_message, about=f"group {group_id!r}", group=group_id)
         return GroupDescription(
             group_id=group_id,
             state=group.group_state,
@@ -176,10 +184,10 @@ class GroupAdmin:
                 require_stable=require_stable,
             )
             group = getattr(response, "groups", (response,))[0]
-            raise_for(group.error_code, about=f"group {group_id!r}")
+            raise_for(group.error_code, about=f"group {group_id!r}", group=group_id)
             rows: dict[TopicPartition, OffsetFetchResponsePartitions] = dict(list_answer_rows(group.topics))
             for key, row in rows.items():
-                raise_for(row.error_code, about=f"partition {key}")
+                raise_for(row.error_code, about=f"partition {key}", topic=key.topic)
             return {
                 key: CommittedOffset(
                     row.committed_offset, getattr(row, "committed_leader_epoch", -1), row.metadata or ""
@@ -210,7 +218,7 @@ class GroupAdmin:
             response = await connection.request(
                 ApiKey.OFFSET_DELETE, versions=OFFSET_DELETE_VERSIONS, group_id=group_id, topics=topics
             )
-            raise_for(response.error_code, about=f"group {group_id!r}")
+            raise_for(response.error_code, about=f"group {group_id!r}", group=group_id)
             _raise_partition_errors(list_answer_rows(response.topics), group_id)
 
         await self._on_coordinator(group_id, ask)
@@ -234,7 +242,7 @@ class GroupAdmin:
             response = await connection.request(
                 ApiKey.DELETE_GROUPS, versions=DELETE_VERSIONS, groups_names=[group_id]
             )
-            raise_for(response.results[0].error_code, about=f"group {group_id!r}")
+            raise_for(response.results[0].error_code, about=f"group {group_id!r}", group=group_id)
 
         await self._on_coordinator(group_id, ask)
 
@@ -251,7 +259,9 @@ def _raise_partition_errors(
 ) -> None:
     for key, row in rows:
         try:
-            raise_for(row.error_code, about=f"group {group_id!r}, partition {key}")
+            raise_for(
+                row.error_code, about=f"group {group_id!r}, partition {key}", topic=key.topic, group=group_id
+            )
         except GroupSubscribedToTopic as failure:
             raise GroupSubscribedToTopic(
                 f"group {group_id!r} has members that subscribe to topic {key.topic!r}; stop these consumers first"

@@ -159,7 +159,7 @@ class LogAdmin:
             timeout=self._client.request_timeout_ms,
         )
         return {
-            key: error_for(row.error_code, about=f"partition {key}")
+            key: error_for(row.error_code, about=f"partition {key}", topic=key.topic)
             or ListedOffset(row.offset, row.timestamp, getattr(row, "leader_epoch", -1))
             for key, row in list_answer_rows(response.topics)
         }
@@ -183,7 +183,7 @@ class LogAdmin:
             timeout=self._client.request_timeout_ms,
         )
         return {
-            key: error_for(row.error_code, about=f"partition {key}") or row.low_watermark
+            key: error_for(row.error_code, about=f"partition {key}", topic=key.topic) or row.low_watermark
             for key, row in list_answer_rows(response.topics)
         }
 
@@ -240,7 +240,9 @@ class LogAdmin:
                 topics=[{"name": partition.topic, "partition_indexes": [partition.partition]}],
             )
             answer: PartitionResponse = response.topics[0].partitions[0]
-            raise_for(answer.error_code, answer.error_message, about=f"partition {partition}")
+            raise_for(
+                answer.error_code, answer.error_message, about=f"partition {partition}", topic=partition.topic
+            )
             return answer
 
         answer = await self._client.with_retries(attempt)

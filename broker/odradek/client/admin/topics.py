@@ -78,7 +78,9 @@ class TopicAdmin:
         )
         by_name = {spec.name: spec for spec in specs}
         return {
-            topic.name: error_for(topic.error_code, topic.error_message, about=f"topic {topic.name!r}")
+            topic.name: error_for(
+                topic.error_code, topic.error_message, about=f"topic {topic.name!r}", topic=topic.name
+            )
             or CreatedTopic(
                 name=topic.name,
                 id=getattr(topic, "topic_id", None) or NO_TOPIC_ID,
@@ -119,7 +121,10 @@ class TopicAdmin:
         )
         return {
             str(topic.name): error_for(
-                topic.error_code, getattr(topic, "error_message", None), about=f"topic {topic.name!r}"
+                topic.error_code,
+                getattr(topic, "error_message", None),
+                about=f"topic {topic.name!r}",
+                topic=topic.name or "",
             )
             for topic in response.responses
         }
@@ -139,7 +144,7 @@ class TopicAdmin:
             validate_only=validate_only,
         )
         for result in response.results:
-            raise_for(result.error_code, result.error_message, about=f"topic {name!r}")
+            raise_for(result.error_code, result.error_message, about=f"topic {name!r}", topic=name)
 
     async def _with_numbers(self, specs: Sequence[TopicSpec]) -> Sequence[TopicSpec]:
         """The specs, with the broker's own default numbers where it cannot fill them in itself."""

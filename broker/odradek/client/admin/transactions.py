@@ -119,7 +119,11 @@ class TransactionAdmin:
                 ApiKey.DESCRIBE_TRANSACTIONS, versions=DESCRIBE_VERSIONS, transactional_ids=[transactional_id]
             )
             (row,) = response.transaction_states
-            raise_for(row.error_code, about=f"transactional id {transactional_id!r}")
+            raise_for(
+                row.error_code,
+                about=f"transactional id {transactional_id!r}",
+                transactional_id=transactional_id,
+            )
             start = row.transaction_start_time
             return TransactionDescription(
                 transactional_id=transactional_id,

@@ -109,7 +109,7 @@ async def fetch_on(
 def _complete_fetch(topic: str, partition: FetchPartitionData) -> CompletedFetch:
     about = f"partition {topic}-{partition.partition_index}"
     return CompletedFetch(
-        failure=error_for(partition.error_code, about=about),
+        failure=error_for(partition.error_code, about=about, topic=topic),
         data=memoryview(partition.records or b""),
         aborted=tuple(
             (transaction.first_offset, transaction.producer_id)
@@ -167,7 +167,7 @@ async def epoch_ends(
         for partition in topic.partitions:
             key = TopicPartition(topic.topic, partition.partition)
             ends[key] = EpochEnd(
-                error_for(partition.error_code, about=f"partition {key}"),
+                error_for(partition.error_code, about=f"partition {key}", topic=key.topic),
                 partition.leader_epoch,
                 partition.end_offset,
             )

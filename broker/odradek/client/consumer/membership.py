@@ -196,8 +196,8 @@ class Membership:
         member = self.metadata()
 
         async def ask(connection: BrokerConnection) -> None:
-            for _, row in list_answer_rows((await commit(connection, member, offsets)).topics):
-                self._check(row.error_code)
+            for key, row in list_answer_rows((await commit(connection, member, offsets)).topics):
+                self._check(row.error_code, topic=key.topic)
 
         await self._on_coordinator(ask)
 
@@ -228,8 +228,8 @@ class Membership:
         if not is_member:
             self.member_id = ""
 
-    def _check(self, error_code: int) -> None:
-        raise_for(error_code, about=f"group {self._group_id!r}")
+    def _check(self, error_code: int, *, topic: str = "") -> None:
+        raise_for(error_code, about=f"group {self._group_id!r}", group=self._group_id, topic=topic)
 
     async def _on_coordinator(self, ask: Callable[[BrokerConnection], Awaitable[T]]) -> T:
         async def attempt() -> T:

@@ -94,7 +94,10 @@ async def produce(
         for answer in topic_answer.partition_responses:
             key = TopicPartition(topic_answer.name, answer.index)
             failure = error_for(
-                answer.error_code, getattr(answer, "error_message", None), about=f"partition {key}"
+                answer.error_code,
+                getattr(answer, "error_message", None),
+                about=f"partition {key}",
+                topic=key.topic,
             )
             outcomes[key] = failure or BatchOutcome(
                 answer.base_offset, _append_time_ms(answer.log_append_time)

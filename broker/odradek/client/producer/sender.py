@@ -309,7 +309,7 @@ class Sender:
                 is_stale |= not isinstance(outcome, ConcurrentTransactions)
                 self._again(queue, batch, outcome)
             else:
-                self._lose(batch, outcome)
+                self._lose(batch, _too_large(batch) if isinstance(outcome, RecordTooLarge) else outcome)
                 await self._after_loss(batch)
         if is_stale:
             await self._refresh()
@@ -424,3 +424,13 @@ class Sender:
             self._renewed = await self._client.with_retries(lambda: initialize_producer_id(self._client))
         except OdradekError as failure:
             logger.warning("no new producer id was allocated, the old one stays: %s", failure)
+
+
+def _too_large(batch: PendingBatch) -> RecordTooLarge:
+    """The error for a record that is too large alone. The broker's is about a batch, which users do not see."""
+    topic, size_bytes = batch.topic_partition.topic, len(batch.data or b"")
+    return RecordTooLarge(
+        f"a record of {batch.payload_bytes} bytes is too large for topic {topic!r}: with its batch it takes "
+        f"{size_bytes} bytes, more than max.message.bytes allows; send a smaller record, or allow it with "
+        f"`odradek topics alter {topic} --config max.message.bytes={size_bytes}`"
+    )

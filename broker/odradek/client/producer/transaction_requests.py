@@ -82,7 +82,7 @@ class TransactionRequests:
             }
             # What was not attempted has no reason of its own: another partition has it.
             for key in sorted(codes, key=lambda key: codes[key] == _NOT_ATTEMPTED):
-                raise_for(codes[key], about=f"{self._about}, partition {key}")
+                self._raise_for(codes[key], f", partition {key}", topic=key.topic)
 
         await self._with_retries(ask)
 
@@ -120,8 +120,9 @@ class TransactionRequests:
                 group_instance_id=group.instance_id,
                 topics=topics,
             )
-            for _, row in list_answer_rows(response.topics):
-                raise_for(row.error_code, about=f"{self._about}, group {group.group_id!r}")
+            for key, row in list_answer_rows(response.topics):
+                about = f", group {group.group_id!r}"
+                self._raise_for(row.error_code, about, topic=key.topic, group=group.group_id)
 
         await self._with_retries(ask, group_id=group.group_id)
 
@@ -151,10 +152,13 @@ class TransactionRequests:
                 producer_epoch=identity.epoch,
                 **fields,
             )
-            raise_for(response.error_code, about=self._about + about)
+            self._raise_for(response.error_code, about, group=fields.get("group_id", ""))
             return response
 
         return await self._with_retries(ask)
+
+    def _raise_for(self, code: int, about: str, *, topic: str = "", group: str = "") -> None:
+        raise_for(code, about=self._about + about, topic=topic, group=group, transactional_id=self._id)
 
     async def _with_retries(self, ask: Callable[[], Awaitable[T]], *, group_id: str | None = None) -> T:
         try:
