@@ -84,7 +84,7 @@ def test_a_topic_that_is_deleted_while_it_is_read_is_an_error(shell: Shell, topi
     with shell.start("consume", topic, "--from-beginning", "--follow") as reader:
         assert reader.stdout is not None
         assert reader.stdout.readline() == b"1\n"
-        shell.run("topics", "delete", topic)
+        shell.run("topics", "delete", topic, "--execute")
         _, complaint = reader.communicate(timeout=SECONDS_MAX)
     assert reader.returncode == ExitCode.NOT_FOUND
     assert f"there is no topic '{topic}' any more: it was deleted while it was read" in complaint.decode()

@@ -196,7 +196,12 @@ def test_a_topic_that_is_made_by_writing_is_made_known(shell: Shell, unique: str
         f"odradek: there is no topic '{unique}-ordesr' (did you mean '{unique}-orders'?); make it with "
         f"`odradek topics create {unique}-ordesr`, or leave --no-create out\n"
     )
-    shell.run("produce", unique + "-ordesr", input="a\n")
+    shell.run("produce", unique + "-ordesr", input="a\n", code=ExitCode.NOT_FOUND)
+    assert shell.error == (
+        f"odradek: there is no topic '{unique}-ordesr'; did you mean '{unique}-orders'? To create "
+        f"'{unique}-ordesr', add --create\n"
+    )
+    shell.run("produce", unique + "-ordesr", "--create", input="a\n")
     assert shell.error == (
         f"odradek: there was no topic '{unique}-ordesr' (did you mean '{unique}-orders'?); the broker has created it, "
         "with 1 partition\n"

@@ -109,6 +109,7 @@ def test_the_verbs_are_all_there() -> None:
         "transactions",
         "profile",
         "completion",
+        "help",
     }
 
 

@@ -48,12 +48,12 @@ def test_a_topic_is_made_shown_changed_and_deleted(shell: Shell, unique: str) ->
     assert described["configs"] == {"segment.bytes": "1048576"}
     assert [(p["first_offset"], p["next_offset"]) for p in described["partitions"]] == [(0, 0)] * 3
     assert "PARTITION  LEADER" in shell.run("topics", "describe", unique)
-    assert shell.json("topics", "delete", unique) == [{"topic": unique, "result": "deleted"}]
-    shell.run("topics", "delete", unique, code=ExitCode.NOT_FOUND)
+    assert shell.json("topics", "delete", unique, "--execute") == [{"topic": unique, "result": "deleted"}]
+    shell.run("topics", "delete", unique, "--execute", code=ExitCode.NOT_FOUND)
     assert shell.error == f"odradek: there is no topic '{unique}'; `odradek topics list` lists all topics\n"
     shell.run("topics", "alter", unique, "--partitions", "9", code=ExitCode.NOT_FOUND)
     assert "`odradek topics list`" in shell.error
-    shell.run("topics", "delete", unique, "--if-exists")
+    shell.run("topics", "delete", unique, "--if-exists", "--execute")
     shell.run("topics", "describe", unique, code=ExitCode.NOT_FOUND)
 
 
@@ -147,8 +147,10 @@ def test_a_group_is_read_described_reset_and_deleted(shell: Shell, unique: str) 
     assert values(shell.json_lines("consume", unique, *options, "--exit-at-end")) == ["8", "9"]
     assert shell.json(*reset, "--by-duration", "1h")["partitions"][0]["new"] == 0
     assert shell.json(*reset, "--to-latest")["partitions"][0]["new"] == 10
-    assert shell.run("groups", "delete", unique) == f"deleted  {unique}\n"
-    shell.run("groups", "delete", unique, code=ExitCode.NOT_FOUND)
+    assert shell.run("groups", "delete", unique) == f"would delete  {unique}\n"
+    assert shell.error == "dry run: nothing was deleted; add --execute to do it\n"
+    assert shell.run("groups", "delete", unique, "--execute") == f"deleted  {unique}\n"
+    shell.run("groups", "delete", unique, "--execute", code=ExitCode.NOT_FOUND)
     shell.run("groups", "describe", unique, code=ExitCode.NOT_FOUND)
 
 

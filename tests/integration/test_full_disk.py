@@ -71,11 +71,19 @@ def test_a_full_disk_refuses_writes_and_serves_reads(make_broker: MakeBroker, sm
 
 
 def odradek(broker: Broker, *arguments: str, code: int = 0) -> str:
+    return run_odradek(broker, *arguments, code=code).stdout
+
+
+def odradek_error(broker: Broker, *arguments: str, code: int = 0) -> str:
+    return run_odradek(broker, *arguments, code=code).stderr
+
+
+def run_odradek(broker: Broker, *arguments: str, code: int) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "odradek", *arguments, "--bootstrap", broker.bootstrap]
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT / "broker")}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == code, done.stderr
-    return done.stdout
+    return done
 
 
 @pytest.fixture
@@ -143,6 +151,24 @@ def test_a_full_disk_is_told_where_people_look(on_small_disk: tuple[Broker, int]
     assert broker.log().count("takes writes again after") == 1
 
 
+@pytest.mark.thorough
+def test_a_topic_made_on_a_full_disk_is_said_to_take_no_records(
+    on_small_disk: tuple[Broker, int], small_disk: Path
+) -> None:
+    broker, _ = on_small_disk
+    warning = f"the log directory {small_disk / 'data'} of broker 1 is full"
+    with PlainClient(broker.port) as client:
+        client.create_topic("filled", segment_bytes=1 << 20)
+        while client.produce("filled", [BLOCK])[0] == 0:
+            pass
+    for verb in (("create", "late"), ("alter", "filled", "--partitions", "2")):
+        error = odradek_error(broker, "topics", *verb, code=ExitCode.DEGRADED)
+        assert (
+            f"odradek: warning: topic {verb[1]}: its records are refused until there is room: {warning}"
+            in error
+        )
+
+
 def test_a_file_size_limit_is_told_as_a_storage_error(make_broker: MakeBroker) -> None:
     """What a quota does: the file may not grow. No root is needed for this one."""
     limited = (
@@ -185,4 +211,4 @@ def test_topics_are_deleted_however_long_the_disk_has_been_full(
                 )
                 assert answer.responses[0].error_code == 0, answer
                 take_all_room()
-            assert "deleted" in odradek(broker, "topics", "delete", topic)
+            assert "deleted" in odradek(broker, "topics", "delete", topic, "--execute")

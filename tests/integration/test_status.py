@@ -108,7 +108,7 @@ def one_broker_dies(cluster: Cluster | KafkaCluster) -> None:
     assert [row.get("error") for row in rows].count("LeaderNotAvailable") == 1
 
     # Without the topic that no broker has, all is served, with less to spare.
-    shell.run("topics", "delete", "alone")
+    shell.run("topics", "delete", "alone", "--execute")
     code, document = await_status(shell, lambda found: "offline" not in found["problems"])
     assert (document["health"], code) == ("degraded", ExitCode.DEGRADED)
 
@@ -126,7 +126,7 @@ def test_a_broker_of_apache_kafka_that_dies_and_comes_back(kafka_cluster: KafkaC
     one_broker_dies(kafka_cluster)
     # It remembers a broker without any replica, too (KIP-1073).
     shell = Shell(kafka_cluster.bootstrap)
-    shell.run("topics", "delete", "spread")
+    shell.run("topics", "delete", "spread", "--execute")
     kafka_cluster.brokers[3].kill()
     _, document = await_status(shell, lambda found: (3, "gone") in states(found))
     gone = document["brokers"][2]
@@ -136,7 +136,7 @@ def test_a_broker_of_apache_kafka_that_dies_and_comes_back(kafka_cluster: KafkaC
 def test_two_brokers_that_die_and_leaders_that_are_not_the_preferred_ones(cluster: Cluster) -> None:
     shell = Shell(cluster.bootstrap)
     make_topics(shell)
-    shell.run("topics", "delete", "alone")
+    shell.run("topics", "delete", "alone", "--execute")
     await_status(shell, lambda found: not found["problems"])
     for number in (2, 3):
         cluster.brokers[number].kill()

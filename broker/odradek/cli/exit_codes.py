@@ -25,8 +25,10 @@ class ExitCode(IntEnum):
     DAMAGED = 8
     DEGRADED = 9
     UNHEALTHY = 10
+    HUNG_UP = 129
     INTERRUPTED = 130
     OUTPUT_CLOSED = 141
+    TERMINATED = 143
 
 
 MEANINGS: dict[ExitCode, str] = {
@@ -40,10 +42,13 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.REFUSED: "the broker refused the request: a value or a state that it does not allow",
     ExitCode.DAMAGED: "dump-log found damage",
     ExitCode.DEGRADED: "status: everything is served, but a broker or replicas are missing, or a disk is nearly full; "
-    "audit-access: something is open to others",
+    "audit-access: something is open to others; topics create, topics alter: it is done, "
+    "and a full disk refuses its records",
     ExitCode.UNHEALTHY: "status: partitions cannot be read or written, a disk is full, or there is no controller",
+    ExitCode.HUNG_UP: "stopped since its terminal was closed (SIGHUP)",
     ExitCode.INTERRUPTED: "stopped by Ctrl-C",
     ExitCode.OUTPUT_CLOSED: "the reader of stdout has ended (as in `odradek consume t | head`)",
+    ExitCode.TERMINATED: "stopped by SIGTERM, as from `kill`",
 }
 
 _NOT_FOUND = (

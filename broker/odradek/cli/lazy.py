@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from odradek.foundation.words import nearest_name
+from odradek.foundation.verb_groups import VerbGroup
 
 
-class LazyGroup(click.Group):
+class LazyGroup(VerbGroup):
     """Knows each verb as `module:attribute` and imports it when it is used."""
 
     def __init__(self, *args: Any, verbs: Mapping[str, str], **kwargs: Any) -> None:
@@ -29,15 +29,3 @@ class LazyGroup(click.Group):
         command = getattr(importlib.import_module(module_name), attribute)
         assert isinstance(command, click.Command), place
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As in click. The error for an unknown verb also names the nearest one."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as failure:
-            nearest = nearest_name(args[0], self._verbs)
-            if nearest is None or "Did you mean" in failure.message:
-                raise
-            raise click.UsageError(f"{failure.message} Did you mean {nearest!r}?", ctx) from failure

@@ -20,6 +20,7 @@ from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.lazy import LazyGroup
 from odradek.cli.shared.connection_settings import GivenOptions
 from odradek.cli.shared.environment import COMPLETION_VARIABLE
+from odradek.cli.shared.interrupts import Terminated, exit_code_of
 from odradek.cli.shared.options import GlobalOptions, connection_options
 
 VERBS = {
@@ -45,6 +46,7 @@ VERBS = {
     "perf": "odradek.cli.records.perf:perf",
     "profile": "odradek.cli.shared.profile:profile",
     "completion": "odradek.cli.completion:completion",
+    "help": "odradek.cli.help:show_help",
 }
 
 
@@ -106,6 +108,8 @@ class CommandLine(LazyGroup):
             return ExitCode.USAGE
         except (KeyboardInterrupt, click.Abort):
             return ExitCode.INTERRUPTED
+        except Terminated as ending:
+            return exit_code_of(ending.number)
         except (_OutputClosedError, BrokenPipeError):
             _forget_stdout()
             return ExitCode.OUTPUT_CLOSED
@@ -157,7 +161,7 @@ def _forget_stdout() -> None:
     verbs=VERBS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="Exit codes: 0 done, 1 failed, 2 wrong use, 3 not found, 4 no connection, 5 timeout, 6 exists already, "
-    "7 refused by the broker, 8 damage found, 9 degraded, 10 unhealthy, 130 interrupted.",
+    "7 refused by the broker, 8 damage found, 9 degraded, 10 unhealthy, 130 interrupted, 143 terminated.",
 )
 @connection_options
 @click.version_option(__version__, prog_name="odradek", message="%(prog)s %(version)s")
@@ -180,6 +184,9 @@ def command_line(
       odradek topics create orders --partitions 3
       echo hello | odradek produce orders
       odradek consume orders --from-beginning
+
+    Verbs that take away records or committed offsets only show what they would do, until --execute is given. All other
+    verbs act at once; some take --dry-run or --validate-only.
 
     The options here may also follow a verb. The first of these that is given names the cluster: --bootstrap,
     $ODRADEK_BOOTSTRAP, --command-config, a profile (--profile, $ODRADEK_PROFILE, or the one in use). The default is

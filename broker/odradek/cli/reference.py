@@ -26,12 +26,12 @@ def reference() -> str:
         _text(command_line.help or ""),
         "## Options of every verb\n",
         _options(command_line, shared=True),
-        "`dump-log` needs no broker and takes only `--output` and `--verbose` of these; `start`, `broker`,\n"
-        "`controller` and `cluster` take none.\n",
+        "`odradek help options` prints them. `dump-log` needs no broker and takes only `--output` and `--verbose` of\n"
+        "these; `start`, `broker`, `controller`, `cluster` and `help` take none.\n",
         "## Client properties\n",
         "The keys of a `--command-config` file (Kafka's `client.properties`) and of a profile. Every other key is a\n"
-        "warning. Keys of security (`sasl.*`, `ssl.*`, a `security.protocol` other than PLAINTEXT) are refused until\n"
-        f"this client has TLS and SASL. The first of these wins: {PRECEDENCE}.\n",
+        "warning, except for those of security (`security.protocol`, `sasl.*`, `ssl.*`), which\n"
+        f"[security.md](../security.md) describes. The first of these wins: {PRECEDENCE}.\n",
         "| property | default | meaning |\n| --- | --- | --- |",
         "\n".join(f"| `{one.key}` | {one.default_text} | {one.doc} |" for one in CLIENT_PROPERTIES.values())
         + "\n",

@@ -16,13 +16,14 @@ from typing import Any
 import click
 
 from odradek.foundation.log_lines import JsonLines, TextLines, log_to_standard_error
+from odradek.foundation.verb_groups import VerbGroup
 from odradek_operator.foundation.settings import OperatorSettings
 
 _OF_THE_OPERATOR = ("kopf", "kubernetes", "yaml")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
-class _Commands(click.Group):
+class _Commands(VerbGroup):
     """Commands that need more than a broker's installation has, and say so where it is not there."""
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -73,13 +73,11 @@ def show_differences(session: CommandSession, found: Mapping[int, BrokerVersions
     different = {
         name: row for name, row in said.items() if len(row) < len(found) or len(set(row.values())) > 1
     }
-    if not different and not session.is_json:
-        print(f"all speak the same: brokers {', '.join(map(str, sorted(found)))}")
-        return ExitCode.OK
     show(
         session.output,
         headers=("API OR FEATURE", *(f"BROKER {one}" for one in sorted(found))),
         rows=[(name, *(warning(row.get(one)) for one in sorted(found))) for name, row in different.items()],
         document=[{"name": name, "brokers": row} for name, row in different.items()],
+        empty=f"all speak the same: brokers {', '.join(map(str, sorted(found)))}",
     )
     return ExitCode.OK

@@ -166,4 +166,4 @@ def _print(session: CommandSession, rows: Sequence[Document], by: Sequence[str],
             for name in ("usable_bytes", "total_bytes"):
                 line.append(None if row[name] is None else format_bytes(row[name]))
             line.append("failed" if row["failed"] else "full" if row["is_full"] else "ok")
-    show(session.output, headers=headers, rows=cells, document=rows)
+    show(session.output, headers=headers, rows=cells, document=rows, empty="no replica is on these disks")

@@ -88,9 +88,6 @@ def plan_document(plan: Mapping[TopicPartition, Collection[int]]) -> dict[str, o
 
 def show_plan(session: CommandSession, plan: Plan, before: Plan) -> None:
     """Print the old and new replicas of each partition for people, and the plan itself for programs."""
-    if not plan and not session.is_json:
-        click.echo("nothing has to move")
-        return
     show(
         session.output,
         headers=("TOPIC", "PARTITION", "REPLICAS", "WILL BE"),
@@ -99,6 +96,7 @@ def show_plan(session: CommandSession, plan: Plan, before: Plan) -> None:
             for where, replicas in sorted(plan.items())
         ],
         document=plan_document(plan),
+        empty="nothing has to move",
     )
 
 

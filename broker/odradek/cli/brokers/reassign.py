@@ -22,6 +22,7 @@ from odradek.cli.shared.completers import complete_topics
 from odradek.cli.shared.options import CommandSession, session_options
 from odradek.cli.shared.output import count, say, show, show_documents
 from odradek.cli.shared.watch import WatchCommand, look, watch_option
+from odradek.foundation.verb_groups import VerbGroup
 
 if TYPE_CHECKING:
     from odradek.client.admin.plans import Plan
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 plan_argument = click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True))
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def reassign() -> None:
     """Move partitions between brokers by plans, as kafka-reassign-partitions does, and with its files."""
 
@@ -154,7 +155,12 @@ def verify(session: CommandSession, *, path: str, keep_throttle: bool) -> int:
         return rows
 
     rows = session.run(work)
-    show_documents(session.output, ("topic", "partition", "replicas", "result"), rows)
+    show_documents(
+        session.output,
+        ("topic", "partition", "replicas", "result"),
+        rows,
+        empty="the plan names no partition",
+    )
     return ExitCode.OK if all(row["result"] == "done" for row in rows) else ExitCode.REFUSED
 
 
@@ -221,4 +227,10 @@ def list_moves(session: CommandSession, *, watch: float | None) -> int:
 
 
 def _show_moves(session: CommandSession, moving: dict[TopicPartition, OngoingReassignment]) -> None:
-    show(session.output, headers=MOVES_HEADERS, rows=move_rows(moving), document=move_documents(moving))
+    show(
+        session.output,
+        headers=MOVES_HEADERS,
+        rows=move_rows(moving),
+        document=move_documents(moving),
+        empty="no partition is moving",
+    )

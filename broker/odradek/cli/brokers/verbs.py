@@ -12,6 +12,7 @@ from odradek.cli.shared.completers import complete_brokers
 from odradek.cli.shared.options import CommandSession, session_options
 from odradek.cli.shared.output import bad, count, format_bytes, plain, say, show, warning
 from odradek.cli.shared.watch import WatchCommand, look, watch_option
+from odradek.foundation.verb_groups import VerbGroup
 
 if TYPE_CHECKING:
     from odradek.client.admin.brokers import BrokerLoad, DrainProgress
@@ -24,7 +25,7 @@ broker_argument = click.argument(
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show the moves, and change nothing.")
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def brokers() -> None:
     """List brokers, their disks and versions, drain one before it is removed, fill new ones."""
 
@@ -77,6 +78,7 @@ def _show_brokers(session: CommandSession, found: list[BrokerLoad]) -> None:
             plain(one) | {"log_directories": list(map(directory_document, one.log_directories))}
             for one in found
         ],
+        empty="no broker is running",
     )
 
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from odradek.cli.shared.completers import one_of
+from odradek.cli.shared.completers import assignments_of, one_of
 from odradek.cli.shared.options import CommandSession, combine_decorators, parse_assignments, session_options
 from odradek.cli.shared.output import say, show
+from odradek.foundation.verb_groups import VerbGroup
+from odradek.foundation.words import nearest_name
 
 if TYPE_CHECKING:
     from odradek.client.admin.quotas import QuotaEntry
@@ -25,7 +27,7 @@ KEYS = (
 DEFAULT_NAME = "default"
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def quotas() -> None:
     """List and change the quotas of users, client ids and addresses.
 
@@ -95,6 +97,7 @@ def list_quotas(session: CommandSession, *, exact: bool, **given: str | bool | N
             for key, value in sorted(entry.values.items())
         ],
         document=[{**_parts(entry.entity), "quotas": dict(entry.values)} for entry in entries],
+        empty="no quota is set",
     )
 
 
@@ -113,7 +116,13 @@ def _parts(entity: ClientEntity) -> dict[str, object]:
 
 
 @quotas.command("set")
-@click.argument("assignments", nargs=-1, required=True, metavar="QUOTA=VALUE…")
+@click.argument(
+    "assignments",
+    nargs=-1,
+    required=True,
+    metavar="QUOTA=VALUE…",
+    shell_complete=assignments_of(one_of(KEYS)),
+)
 @entity_options
 @click.option("--validate-only", is_flag=True, help="Check, but change nothing.")
 @session_options
@@ -131,6 +140,7 @@ def set_quotas(
     entity = _require_entity(given)
     values: dict[str, float | None] = {}
     for key, text in parse_assignments(assignments, option="QUOTA=VALUE").items():
+        _check_key(key)
         try:
             values[key] = float(text)
         except ValueError:
@@ -154,9 +164,20 @@ def remove_quotas(
       odradek quotas remove --default-client-id
     """
     entity = _require_entity(given)
+    for key in keys:
+        _check_key(key)
     entries = [] if keys else _describe_entity(session, entity, is_strict=True)
     wanted = list(keys) or sorted(key for entry in entries for key in entry.values)
     _alter(session, entity, dict.fromkeys(wanted), done="removed", validate_only=validate_only)
+
+
+def _check_key(key: str) -> None:
+    """Raises click.UsageError for a quota that there is not."""
+    if key in KEYS:
+        return
+    nearest = nearest_name(key, KEYS)
+    hint = f"did you mean {nearest!r}?" if nearest else f"the quotas are {', '.join(KEYS)}"
+    raise click.UsageError(f"there is no quota {key!r}; {hint}")
 
 
 def _describe_entity(session: CommandSession, entity: ClientEntity, *, is_strict: bool) -> list[QuotaEntry]:

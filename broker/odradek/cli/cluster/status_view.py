@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from odradek.cli.brokers.moves import MOVES_HEADERS, move_documents, move_rows
 from odradek.cli.shared.disk_words import directory_document, disk_cell
-from odradek.cli.shared.output import bad, count, good, in_color, render_table, warning
+from odradek.cli.shared.output import bad, count, good, in_color, print_table, render_table, warning
 from odradek.cli.shared.partition_words import problem_words
 from odradek.client.admin.health import BrokerHealth, BrokerStatus, ClusterHealth, Verdict, directory_status
 from odradek.client.admin.partition_states import PartitionState, Problem
@@ -30,7 +30,9 @@ def print_health(health: ClusterHealth, *, partitions_max: int | None) -> None:
         mark = {Verdict.UNHEALTHY: bad("!!"), Verdict.DEGRADED: warning("!")}.get(finding.verdict, "-")
         print(f"{in_color(mark)} {finding.words}")
     print()
-    print(render_table(_BROKER_HEADERS, [_broker_row(broker) for broker in health.brokers]))
+    print_table(
+        _BROKER_HEADERS, [_broker_row(broker) for broker in health.brokers], empty="no broker is known"
+    )
     if health.moves:
         print()
         _print_some(MOVES_HEADERS, move_rows(health.moves), partitions_max)

@@ -71,9 +71,16 @@ async def _offsets(client: Client, group: GroupDescription) -> dict[str, object]
         for key in keys
     ]
     waits = [p["lag_seconds"] for p in partitions if p["lag_seconds"] is not None]
+    lags = [p["lag"] for p in partitions if p["lag"] is not None]
+    without_commit = [key for key in keys if key not in committed]
     return {
-        "lag": sum(p["lag"] or 0 for p in partitions),
+        # Without a committed offset it depends on each consumer's auto.offset.reset what it still has to read.
+        "lag": sum(lags) if lags or not keys else None,
         "lag_seconds": max(waits, default=None),
+        "partitions_without_commit": len(without_commit),
+        "records_without_commit": sum(
+            ends[key] - starts[key] for key in without_commit if key in ends and key in starts
+        ),
         "partitions": partitions,
     }
 

@@ -329,6 +329,7 @@ def print_resets(session: CommandSession, plans: Sequence[ResetPlan], *, is_done
             "executed": is_done,
             "partitions": [dict(zip(keys, plan.row, strict=True)) for plan in plans],
         },
+        empty="no offset is committed there",
     )
     if not is_done:
         click.echo("dry run: nothing was changed; add --execute to do it", err=True)

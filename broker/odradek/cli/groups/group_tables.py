@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import click
 
-from odradek.cli.shared.output import Document, count, in_color, render_table, state_in_color
+from odradek.cli.shared.output import Document, count, in_color, print_table, state_in_color
 from odradek.cli.shared.times import format_seconds
 
 Described = Sequence[Document]
+_NO_GROUP = "there is no group"
 
 
 def print_states(groups: Described, *, is_verbose: bool) -> None:
@@ -28,7 +29,7 @@ def print_states(groups: Described, *, is_verbose: bool) -> None:
     if is_verbose:
         headers += ["EPOCH", "ASSIGNMENT EPOCH"]
         rows = [[*row, g["epoch"], g["assignment_epoch"]] for row, g in zip(rows, groups, strict=True)]
-    click.echo(render_table(headers, rows))
+    print_table(headers, rows, empty=_NO_GROUP)
     for group in groups:
         if group["commits_refused"]:
             click.echo(f"{group['group']}: {group['commits_refused']}")
@@ -38,6 +39,8 @@ def print_members(groups: Described, *, is_verbose: bool) -> None:
     headers = ["MEMBER", "INSTANCE", "CLIENT", "HOST", "COUNT", "PARTITIONS"]
     if is_verbose:
         headers += ["SUBSCRIBES TO", "EPOCH", "TARGET"]
+    if not groups:
+        click.echo(_NO_GROUP)
     for index, group in enumerate(groups):
         _print_title(group, index)
         rows = [
@@ -52,7 +55,7 @@ def print_members(groups: Described, *, is_verbose: bool) -> None:
             + ([m["topics"] or m["pattern"], m["epoch"], m["target"]] if is_verbose else [])
             for m in group["members"]
         ]
-        click.echo(render_table(headers, rows))
+        print_table(headers, rows, empty="it has no members")
 
 
 def print_offsets(groups: Described, *, is_verbose: bool) -> None:
@@ -61,21 +64,30 @@ def print_offsets(groups: Described, *, is_verbose: bool) -> None:
     if is_verbose:
         headers += ["LEADER EPOCH", "METADATA", "MEMBER"]
         keys += ["leader_epoch", "metadata", "member_id"]
+    if not groups:
+        click.echo(_NO_GROUP)
     for index, group in enumerate(groups):
         _print_title(group, index)
         rows = [
             [_seconds(one[key]) if key == "lag_seconds" else one[key] for key in keys]
             for one in group["partitions"]
         ]
-        click.echo(render_table(headers, rows))
+        print_table(headers, rows, empty="it has no committed offset and no assigned partition")
 
 
 def _print_title(group: Document, index: int) -> None:
     if index:
         click.echo()
-    lag = f"  lag {count(group['lag'], 'record')}"
+    is_partly_known = any(p["committed"] is not None and p["lag"] is None for p in group["partitions"])
+    least = "at least " if is_partly_known else ""
+    lag = "  lag unknown" if group["lag"] is None else f"  lag {least}{count(group['lag'], 'record')}"
     if group["lag_seconds"] is not None:
         lag += f", {format_seconds(group['lag_seconds'])}"
+    if without := group["partitions_without_commit"]:
+        lag += (
+            f"; {count(without, 'partition')} with {count(group['records_without_commit'], 'record')} "
+            f"{'has' if without == 1 else 'have'} no committed offset"
+        )
     state = in_color(state_in_color(group["state"]))
     click.echo(f"{group['group']}  {state}  {group['type']}  {count(len(group['members']), 'member')}{lag}")
     if group["commits_refused"]:

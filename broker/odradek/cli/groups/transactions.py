@@ -93,6 +93,7 @@ def list_transactions(
             headers=("TRANSACTIONAL ID", "COORDINATOR", "PRODUCER", "STATE"),
             rows=[(one.transactional_id, one.coordinator, one.producer_id, one.state) for one in listed],
             document=listed,
+            empty="there is no transactional id",
         )
 
     return look(session, work, present, every_seconds=watch)
@@ -148,6 +149,7 @@ def describe(session: CommandSession, *, transactional_ids: tuple[str, ...], wat
                 }
                 for one in described
             ],
+            empty="there is no transactional id",
         )
 
     return look(session, work, present, every_seconds=watch)
@@ -201,6 +203,7 @@ def describe_producers(session: CommandSession, *, topics: tuple[str, ...]) -> N
             for partition, one in found
         ],
         document=[_document(partition, one) for partition, one in found],
+        empty="no producer is known there",
     )
 
 
@@ -252,6 +255,7 @@ def find_hanging(session: CommandSession, *, topics: tuple[str, ...], longer_tha
             for one in found
         ],
         document=[_document(one.partition, one.producer) for one in found],
+        empty="no transaction hangs",
     )
 
 

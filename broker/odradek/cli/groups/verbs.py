@@ -9,8 +9,8 @@ import click
 from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.lazy import LazyGroup
 from odradek.cli.shared.completers import complete_groups, one_of
-from odradek.cli.shared.options import CommandSession, session_options
-from odradek.cli.shared.output import failure_fields, print_error, say, show, show_document, state_in_color
+from odradek.cli.shared.options import CommandSession, execute_options, session_options
+from odradek.cli.shared.output import failure_fields, print_errors, say, show, show_document, state_in_color
 from odradek.cli.shared.watch import WatchCommand, look, watch_option
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ def list_groups(
             headers=("GROUP", "STATE", "TYPE", "PROTOCOL"),
             rows=[(one.group_id, state_in_color(one.state), one.type, one.protocol_type) for one in found],
             document=found,
+            empty="there is no group" if not (wanted_states or wanted_types) else "there is no such group",
         )
 
     return look(session, lambda client: GroupAdmin(client).list(), present, every_seconds=watch)
@@ -155,20 +156,25 @@ def describe(
 @click.argument("group_ids", nargs=-1, metavar="[GROUP…]", shell_complete=complete_groups)
 @click.option("--all-groups", is_flag=True, help="Every group there is, but for those in ZooKeeper.")
 @click.option("--if-exists", is_flag=True, help="A group that does not exist is not an error.")
+@execute_options
 @session_options
-def delete(session: CommandSession, *, group_ids: tuple[str, ...], all_groups: bool, if_exists: bool) -> int:
+def delete(
+    session: CommandSession, *, group_ids: tuple[str, ...], all_groups: bool, if_exists: bool, execute: bool
+) -> int:
     """Delete groups with their committed offsets. Their consumers must be stopped first.
 
     \b
     Examples:
       odradek groups delete billing
-      odradek groups delete a b --if-exists
+      odradek groups delete billing --execute
+      odradek groups delete a b --if-exists --execute
     """
     if bool(group_ids) == all_groups:
         raise click.UsageError("give a GROUP (several are allowed), or --all-groups")
 
     async def work(client: Client) -> dict[str, Exception | None]:
         from odradek.client.admin.groups import ZOOKEEPER, GroupAdmin
+        from odradek.client.suggestions import with_suggestion
         from odradek.foundation.errors import GroupIdNotFound, OdradekError
 
         outcome: dict[str, Exception | None] = {}
@@ -178,25 +184,33 @@ def delete(session: CommandSession, *, group_ids: tuple[str, ...], all_groups: b
         for group_id in ids:
             try:
                 await GroupAdmin(client).check_changeable(group_id)
-                await GroupAdmin(client).delete(group_id)
+                if execute:
+                    await GroupAdmin(client).delete(group_id)
+                else:
+                    await GroupAdmin(client).describe(group_id)
                 outcome[group_id] = None
             except GroupIdNotFound as failure:
-                outcome[group_id] = None if if_exists else failure
+                outcome[group_id] = None if if_exists else await with_suggestion(client, failure)
             except OdradekError as failure:
                 outcome[group_id] = failure
         return outcome
 
     exit_code: int = ExitCode.OK
     documents: list[dict[str, object]] = []
+    failures: list[Exception] = []
+    done = "deleted" if execute else "would delete"
     for group_id, failure in session.run(work).items():
         if failure is None:
-            documents.append({"group": group_id, "result": "deleted"})
+            documents.append({"group": group_id, "result": done})
             if not session.is_json:
-                click.echo(f"deleted  {group_id}")
+                click.echo(f"{done}  {group_id}")
             continue
         exit_code = exit_code or exit_code_for(failure)
         documents.append({"group": group_id, "result": "failed", **failure_fields(failure)})
-        print_error(failure)
+        failures.append(failure)
+    print_errors(failures)
+    if not execute:
+        click.echo("dry run: nothing was deleted; add --execute to do it", err=True)
     show_document(session.output, documents)
     return exit_code
 

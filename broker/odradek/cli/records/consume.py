@@ -71,7 +71,7 @@ _COLLECTION_OBJECTS = 50_000
     "--format",
     "template",
     metavar="TEMPLATE",
-    help="Print by a template; see below for its two styles.",
+    help="Print by a template; see above for its two styles.",
 )
 @click.option(
     "--null-value",

@@ -58,9 +58,13 @@ def dump_log(
     files.sort(key=lambda path: (str(Path(path).parent), not path.endswith(".log"), path))
     total_bytes = sum(Path(path).stat().st_size for path in files)
     with ProgressBar("Verifying", total=total_bytes, unit="bytes", is_shown=verify_only) as bar:
-        for path in files:
-            printer.file(path)
-            bar.advance(Path(path).stat().st_size)
+        try:
+            for path in files:
+                printer.file(path)
+                bar.advance(Path(path).stat().st_size)
+        except KeyboardInterrupt:
+            printer.finish(is_interrupted=True)
+            raise
     return printer.finish()
 
 
@@ -156,11 +160,15 @@ class _Printer:
         for found in damage:
             self._print("damage", asdict(found), f"  byte {found.position}: {found.reason}")
 
-    def finish(self) -> int:
-        """Print the sum; the exit code."""
-        damage = count(self._damage, "damage") if self._damage else "all whole"
+    def finish(self, *, is_interrupted: bool = False) -> int:
+        """Print the sum, also after Ctrl-C: of what was read until then. Returns the exit code."""
+        whole = "no damage until then" if is_interrupted else "all whole"
+        damage = count(self._damage, "damage") if self._damage else whole
         total = {"files": self._files, "damage": self._damage}
-        self._print("total", total, f"{count(self._files, 'file')}, {damage}")
+        if is_interrupted:
+            total["is_interrupted"] = True
+        began = "interrupted in " if is_interrupted else ""
+        self._print("total", total, f"{began}{count(self._files, 'file')}, {damage}")
         return ExitCode.DAMAGED if self._damage else ExitCode.OK
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
 
@@ -23,6 +24,7 @@ PERCENTILES = (50.0, 95.0, 99.0, 99.9)
 _SAMPLE_EVERY = 20
 _IDLE_SECONDS_MAX = 10.0
 _VALUES = 64
+OnInterrupt = Callable[["Measurement"], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,8 @@ class Measurement:
     size_bytes: int
     seconds: float
     latencies_ms: tuple[float, ...]
+    is_interrupted: bool = False
+    """Whether a signal ended the run: the figures are those of what was done until then."""
 
     def document(self) -> dict[str, object]:
         """As one JSON object; rates per second, latencies in ms."""
@@ -44,6 +48,7 @@ class Measurement:
             "records_per_second": round(self.records / seconds, 1),
             "bytes_per_second": round(self.size_bytes / seconds, 1),
             "latency_ms": self.percentiles(),
+            "is_interrupted": self.is_interrupted,
         }
 
     def percentiles(self) -> dict[str, float]:
@@ -63,14 +68,28 @@ def percentiles(samples: tuple[float, ...]) -> dict[str, float]:
 
 
 async def measure_produce(
-    producer: Producer, topic: str, *, record_count: int, value_bytes: int, rate: float | None, random: Random
+    producer: Producer,
+    topic: str,
+    *,
+    record_count: int,
+    value_bytes: int,
+    rate: float | None,
+    random: Random,
+    on_interrupt: OnInterrupt,
 ) -> Measurement:
-    """Send `record_count` records and wait for the last acknowledgement. Raises the first failure at once."""
+    """Send `record_count` records and wait for the last acknowledgement. Raises the first failure at once. When it is
+    cancelled, `on_interrupt` gets the figures of the records that are acknowledged.
+    """
     values = [random.randbytes(value_bytes) for _ in range(_VALUES)]
     timed = _TimedDeliveries()
     started = time.perf_counter()
+
+    def measured(*, is_interrupted: bool) -> Measurement:
+        written, seconds = producer.progress.written, time.perf_counter() - started
+        return Measurement(written, written * value_bytes, seconds, tuple(timed.latencies_ms), is_interrupted)
+
     try:
-        with ProgressBar("Producing", total=record_count) as bar:
+        with ProgressBar("Producing", total=record_count) as bar, _reporting(measured, on_interrupt):
             for number in range(record_count):
                 if rate is not None:
                     await asyncio.sleep(max(0.0, started + number / rate - time.perf_counter()))
@@ -123,9 +142,17 @@ class _TimedDeliveries:
 
 
 async def measure_consume(
-    client: Client, topic: str, *, record_count: int, partition_bytes: int, is_decoding: bool
+    client: Client,
+    topic: str,
+    *,
+    record_count: int,
+    partition_bytes: int,
+    is_decoding: bool,
+    on_interrupt: OnInterrupt,
 ) -> Measurement:
-    """Read up to `record_count` records from the beginning, or all."""
+    """Read up to `record_count` records from the beginning, or all. When it is cancelled, `on_interrupt` gets the
+    figures of the records that were read.
+    """
     keys = (await client.refresh((topic,))).partitions(topic)
     logs = LogAdmin(client)
     starts = await logs.offsets_at(keys, EARLIEST)
@@ -134,25 +161,42 @@ async def measure_consume(
     latencies_ms: list[float] = []
     bounds = FetchBounds(partition_bytes_max=partition_bytes)
     started = last_at = time.perf_counter()
-    async with PartitionConsumer(client, bounds=bounds) as consumer:
-        consumer.assign(starts)
-        with ProgressBar("Consuming", total=record_count) as bar:
-            while records < record_count and any(consumer.position(key) < ends[key] for key in keys):
-                polled_at = time.perf_counter()
-                if is_decoding:
-                    taken = await consumer.poll(records_max=10_000)
-                    count = len(taken)
-                    size_bytes += sum(len(record.key or b"") + len(record.value or b"") for record in taken)
-                else:
-                    batches = [batch for _, batch in await consumer.poll_batches()]
-                    count = sum(batch.record_count for batch in batches)
-                    size_bytes += sum(batch.size_bytes for batch in batches)
-                now = time.perf_counter()
-                if count:
-                    latencies_ms.append((now - polled_at) * 1000)
-                    last_at = now
-                elif now - last_at > _IDLE_SECONDS_MAX:
-                    break
-                records += count
-                bar.advance(count)
-    return Measurement(records, size_bytes, max(last_at - started, 1e-9), tuple(latencies_ms))
+
+    def measured(*, is_interrupted: bool = False) -> Measurement:
+        seconds = max(last_at - started, 1e-9)
+        return Measurement(records, size_bytes, seconds, tuple(latencies_ms), is_interrupted)
+
+    with _reporting(measured, on_interrupt):
+        async with PartitionConsumer(client, bounds=bounds) as consumer:
+            consumer.assign(starts)
+            with ProgressBar("Consuming", total=record_count) as bar:
+                while records < record_count and any(consumer.position(key) < ends[key] for key in keys):
+                    polled_at = time.perf_counter()
+                    if is_decoding:
+                        taken = await consumer.poll(records_max=10_000)
+                        count = len(taken)
+                        size_bytes += sum(
+                            len(record.key or b"") + len(record.value or b"") for record in taken
+                        )
+                    else:
+                        batches = [batch for _, batch in await consumer.poll_batches()]
+                        count = sum(batch.record_count for batch in batches)
+                        size_bytes += sum(batch.size_bytes for batch in batches)
+                    now = time.perf_counter()
+                    if count:
+                        latencies_ms.append((now - polled_at) * 1000)
+                        last_at = now
+                    elif now - last_at > _IDLE_SECONDS_MAX:
+                        break
+                    records += count
+                    bar.advance(count)
+    return measured()
+
+
+@contextlib.contextmanager
+def _reporting(measured: Callable[..., Measurement], on_interrupt: OnInterrupt) -> Iterator[None]:
+    try:
+        yield
+    except asyncio.CancelledError:
+        on_interrupt(measured(is_interrupted=True))
+        raise

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import click
 
 from odradek.cli.records.produce import ACKS, BATCH_BYTES_DEFAULT, COMPRESSIONS
 from odradek.cli.shared.completers import complete_topics
+from odradek.cli.shared.interrupts import Terminated
 from odradek.cli.shared.options import CommandSession, session_options
 from odradek.cli.shared.output import count, format_bytes, show_document
+from odradek.foundation.verb_groups import VerbGroup
 
 if TYPE_CHECKING:
-    from odradek.cli.records.measuring import Measurement
+    from odradek.cli.records.measuring import Measurement, OnInterrupt
     from odradek.client.client import Client
 
 MEASURED = "this client and the broker together, one process each"
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def perf() -> None:
     """Measure the throughput and latency of this client and a broker together.
 
@@ -56,7 +59,7 @@ def produce(
     """Send records of random bytes; print records/s, bytes/s and the latency from send to acknowledgement.
 
     The figures are those of one client process and the broker together. Records that the broker does not take
-    within --timeout (30 seconds by default) end the measurement.
+    within --timeout (30 seconds by default) end the measurement. Ctrl-C ends it too, and prints the figures until then.
 
     \b
     Examples:
@@ -67,12 +70,13 @@ def produce(
 
     check_name(topic)
 
-    async def work(client: Client) -> Measurement:
+    async def work(client: Client, on_interrupt: OnInterrupt) -> Measurement:
         from odradek.cli.records.measuring import measure_produce
         from odradek.cli.records.retry_notices import RetryNotices
         from odradek.client.producer.producer import Producer
 
-        await ensure_topic(client, topic, may_create=True)
+        hint = f"run `odradek topics create {topic}`"
+        await ensure_topic(client, topic, may_create=None, create_hint=hint)
         timeout_ms = round(1000 * session.timeout_seconds)
         producer = Producer(
             client,
@@ -87,10 +91,16 @@ def produce(
         )
         async with producer:
             return await measure_produce(
-                producer, topic, record_count=records, value_bytes=size, rate=rate, random=client.random
+                producer,
+                topic,
+                record_count=records,
+                value_bytes=size,
+                rate=rate,
+                random=client.random,
+                on_interrupt=on_interrupt,
             )
 
-    _print(session, session.run(work))
+    _measure(session, work)
 
 
 @perf.command()
@@ -112,11 +122,28 @@ def consume(session: CommandSession, *, topic: str, records: int, fetch_bytes: i
     """
     from odradek.cli.records.measuring import measure_consume
 
-    measured = session.run(
-        lambda client: measure_consume(
-            client, topic, record_count=records, partition_bytes=fetch_bytes, is_decoding=decode
-        )
+    _measure(
+        session,
+        lambda client, on_interrupt: measure_consume(
+            client,
+            topic,
+            record_count=records,
+            partition_bytes=fetch_bytes,
+            is_decoding=decode,
+            on_interrupt=on_interrupt,
+        ),
     )
+
+
+def _measure(session: CommandSession, work: Callable[[Client, OnInterrupt], Awaitable[Measurement]]) -> None:
+    """Print the figures of `work`, also after Ctrl-C or SIGTERM: those of what was done until then."""
+    interrupted: list[Measurement] = []
+    try:
+        measured = session.run(lambda client: work(client, interrupted.append))
+    except (KeyboardInterrupt, Terminated):
+        for one in interrupted:
+            _print(session, one)
+        raise
     _print(session, measured)
 
 
@@ -130,6 +157,8 @@ def _print(session: CommandSession, measured: Measurement) -> None:
         f"{measured.records / measured.seconds:,.0f} records/s, "
         f"{format_bytes(measured.size_bytes / measured.seconds)}/s"
     )
+    if measured.is_interrupted:
+        click.echo("interrupted: these are the figures until then")
     click.echo(f"measured: {MEASURED}")
     percentiles = measured.percentiles()
     if percentiles:

@@ -48,7 +48,11 @@ ACKS = {"0": 0, "1": 1, "all": -1}
     metavar="N",
     help="Leave out the first N lines: continue where a run ended.",
 )
-@click.option("--no-create", is_flag=True, help="Fail if there is no such topic, instead of making it.")
+@click.option(
+    "--create/--no-create",
+    default=None,
+    help="Make a missing topic, or fail. Default: make it, unless its name looks like that of another topic misspelt.",
+)
 @click.option("-z", "--compression", type=click.Choice(COMPRESSIONS), default="none", show_default=True)
 @click.option("--acks", type=click.Choice(tuple(ACKS)), default="all", show_default=True)
 @click.option("--linger-ms", type=click.FloatRange(min=0), default=5.0, show_default=True)
@@ -85,7 +89,7 @@ def produce(
     skip_empty: bool,
     is_crlf: bool,
     skip_lines: int,
-    no_create: bool,
+    create: bool | None,
     compression: str,
     acks: str,
     linger_ms: float,
@@ -142,7 +146,7 @@ def produce(
         from odradek.cli.records.retry_notices import RetryNotices
         from odradek.client.producer.producer import Producer
 
-        await ensure_topic(client, topic, may_create=not no_create)
+        await ensure_topic(client, topic, may_create=create, create_hint="add --create")
         timeout_seconds = session.given_timeout_seconds or DELIVERY_SECONDS_DEFAULT
         producer = Producer(
             client,

@@ -7,8 +7,10 @@ also reads new topics of a pattern and new partitions, from their first record.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
+import select
 import stat
 import sys
 import time
@@ -18,6 +20,7 @@ from dataclasses import dataclass
 import click
 
 from odradek.cli.shared.progress import ProgressBar
+from odradek.cli.topics.target_topic import check_rights
 from odradek.cli.topics.topic_choice import TopicChoice
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.client import Client
@@ -25,8 +28,9 @@ from odradek.client.consumer.blocks import RecordBlock
 from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.group import GroupConsumer
 from odradek.foundation.client_limits import TOPICS_CHECK_SECONDS
-from odradek.foundation.errors import OdradekError, OffsetOutOfRange
+from odradek.foundation.errors import OdradekError, OffsetOutOfRange, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
+from odradek.wire.protocol.api import ApiKey
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +80,9 @@ class Watcher:
 
     def read(self, records: int, offsets: int) -> None:
         """The numbers of records read and of offsets passed since the last call."""
+
+    def check_output(self) -> None:
+        """Raises BrokenPipeError when nobody can read what would be printed. It is asked at each poll."""
 
 
 def read(client: Client, plan: ReadPlan, watcher: Watcher) -> AsyncGenerator[list[RecordBlock], None]:
@@ -129,6 +136,7 @@ async def _read_alone(
             if await looks.has_looked():
                 await _take_up_new(client, plan, consumer)
             before = _position_sum(consumer)
+            watcher.check_output()
             blocks = await consumer.poll_blocks(records_max=left, timeout_ms=_POLL_MS)
             if not plan.is_following:
                 blocks = [part for block in blocks for part in _part(block, 0, ends[block.topic_partition])]
@@ -147,6 +155,7 @@ async def _read_alone(
 async def _partitions(client: Client, plan: ReadPlan, watcher: Watcher) -> list[TopicPartition]:
     names = await _topics(client, plan, watcher)
     cluster = await client.with_retries(lambda: client.refresh(names))
+    check_rights(cluster, names, ApiKey.FETCH)
     return [key for name in names for key in cluster.partitions(name, plan.partitions)]
 
 
@@ -275,10 +284,12 @@ async def _read_group(
     client: Client, plan: ReadPlan, watcher: Watcher
 ) -> AsyncGenerator[list[RecordBlock], None]:
     assert plan.group is not None
+    names = await _topics(client, plan, watcher)
+    await _require_named(client, plan, watcher)
     consumer = GroupConsumer(
         client,
         plan.group,
-        await _topics(client, plan, watcher),
+        names,
         on_no_offset="earliest" if plan.start.is_from_beginning else "latest",
         is_read_committed=plan.is_read_committed,
     )
@@ -290,6 +301,7 @@ async def _read_group(
         while left != 0:
             if plan.topics.patterns and await looks.has_looked():
                 consumer.subscribe(_topics_now(client, plan))
+            watcher.check_output()
             wanted = _RECORDS_PER_COMMIT if left is None else min(left, _RECORDS_PER_COMMIT)
             blocks = await consumer.poll_blocks(records_max=wanted, timeout_ms=_POLL_MS)
             if blocks:
@@ -309,6 +321,22 @@ async def _read_group(
                 consumer.position(key) >= ends[key] for key in consumer.assignment
             ):
                 return
+
+
+async def _require_named(client: Client, plan: ReadPlan, watcher: Watcher) -> None:
+    """Raises UnknownTopicOrPartition for a topic that was given by name, unless the plan waits for it. A group would
+    wait for it in silence.
+    """
+    names = plan.topics.names
+    cluster = await client.with_retries(lambda: client.refresh(names))
+    check_rights(cluster, names, ApiKey.FETCH)
+    for name in names:
+        try:
+            cluster.topic(name)
+        except UnknownTopicOrPartition:
+            if not plan.may_wait:
+                raise
+            watcher.note(f"there is no topic {name!r} yet: waiting for it")
 
 
 def _is_idle(plan: ReadPlan, idle_since: float) -> bool:
@@ -336,6 +364,24 @@ class ReadProgress(ProgressBar, Watcher):
 
     def read(self, records: int, offsets: int) -> None:
         self.advance(records, part=offsets)
+
+    def check_output(self) -> None:
+        # A write would say so, but with the next record, which may never come: a group would keep the member.
+        try:
+            descriptor = sys.stdout.fileno()
+        except OSError:
+            return  # in memory
+        if not _has_reader(descriptor):
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
+def _has_reader(descriptor: int) -> bool:
+    """Whether the reader of a pipe is still there; True for anything but a pipe."""
+    if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+        return True
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return not poll.poll(0)
 
 
 def _is_file(descriptor: int) -> bool:

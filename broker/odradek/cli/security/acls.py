@@ -10,7 +10,8 @@ import click
 from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.security.acl_choices import AclChoice, entry_options, option_word, resource_options
 from odradek.cli.shared.options import CommandSession, session_options
-from odradek.cli.shared.output import print_error, show
+from odradek.cli.shared.output import print_errors, show
+from odradek.foundation.verb_groups import VerbGroup
 
 if TYPE_CHECKING:
     from odradek.client.client import Client
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from odradek.security.authorization.filters import AclFilter
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def acls() -> None:
     """List, add and remove access control lists: they decide what each principal may do."""
 
@@ -107,13 +108,10 @@ async def _matching(client: Client, filters: list[AclFilter]) -> list[list[AclBi
 
 
 def _report_failures(failures: Sequence[Exception | None]) -> int:
-    """The exit code, after each failure was printed."""
-    code = int(ExitCode.OK)
-    for failure in failures:
-        if failure is not None:
-            print_error(failure)
-            code = int(exit_code_for(failure))
-    return code
+    """The exit code, after the failures were printed."""
+    found = [failure for failure in failures if failure is not None]
+    print_errors(found)
+    return int(exit_code_for(found[0]) if found else ExitCode.OK)
 
 
 def _show(session: CommandSession, found: list[AclBinding]) -> None:
@@ -132,4 +130,4 @@ def _show(session: CommandSession, found: list[AclBinding]) -> None:
     headers = ("RESOURCE", "NAME", "PATTERN", "PRINCIPAL", "HOST", "OPERATION", "PERMISSION")
     fields = ("resource_type", "name", "pattern_type", "principal", "host", "operation", "permission")
     document = [dict(zip(fields, row, strict=True)) for row in rows]
-    show(session.output, headers=headers, rows=rows, document=document)
+    show(session.output, headers=headers, rows=rows, document=document, empty="no ACL")

@@ -71,6 +71,7 @@ def audit_access(
         headers=("KIND", "PATH", "OPEN"),
         rows=[tuple(one) for one in found],
         document=[{"kind": one.kind, "path": one.path, "open": one.words} for one in found],
+        empty="nothing is open to others",
     )
     return ExitCode.DEGRADED if found else ExitCode.OK
 

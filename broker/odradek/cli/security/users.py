@@ -16,6 +16,7 @@ from odradek.cli.shared.completers import one_of
 from odradek.cli.shared.options import CommandSession, Decorator, combine_decorators, session_options
 from odradek.cli.shared.output import say, show
 from odradek.foundation.errors import SettingError
+from odradek.foundation.verb_groups import VerbGroup
 
 if TYPE_CHECKING:
     from odradek.client.client import Client
@@ -85,7 +86,7 @@ def _check_password(text: str, source: str) -> str:
     return text
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def users() -> None:
     """List users of SCRAM, set and delete their passwords.
 
@@ -160,6 +161,7 @@ def _show(session: CommandSession, names: tuple[str, ...]) -> None:
             }
             for user, iterations in found
         ],
+        empty="no user has a password of SCRAM",
     )
 
 

@@ -61,3 +61,11 @@ def refusal_words(directory: LogDirectoryDescription) -> str:
         f"commits are refused: the log directory {directory.path} of the coordinator, broker {directory.broker_id}, "
         f"is full ({format_bytes(directory.usable_bytes)} free)"
     )
+
+
+def full_words(directory: LogDirectoryDescription) -> str:
+    """Which directory is full."""
+    return (
+        f"the log directory {directory.path} of broker {directory.broker_id} is full "
+        f"({format_bytes(directory.usable_bytes)} free)"
+    )

@@ -27,6 +27,7 @@ from odradek.cli.shared.connection_settings import (
 )
 from odradek.cli.shared.output import AUTO, COLORS, FORMATS, JSON, JSON_LINES, TABLE, use_color, warn
 from odradek.client.properties import REQUEST_TIMEOUT_MS
+from odradek.foundation.errors import MissingByName
 
 if TYPE_CHECKING:
     from odradek.client.client import Client
@@ -83,7 +84,15 @@ class CommandSession:
 
     async def _run(self, work: Callable[[Client], Awaitable[T]]) -> T:
         async with self.open_client() as client:
-            return await work(client)
+            try:
+                return await work(client)
+            except MissingByName as failure:
+                from odradek.client.suggestions import with_suggestion
+
+                better = await with_suggestion(client, failure)
+                if better is failure:
+                    raise
+                raise better from failure
 
     @contextlib.asynccontextmanager
     async def open_client(self, *, wait_ms_max: int | None = None) -> AsyncIterator[Client]:
@@ -121,30 +130,46 @@ def combine_decorators(*decorators: Decorator) -> Decorator:
     return decorate
 
 
+class SharedOption(click.Option):
+    """An option of every verb. The help of a verb has one line for all of them, since they would be most of it."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        if ctx.find_root() is ctx:
+            return super().get_help_record(ctx)
+        if self.name != _LAST_SHARED_OPTION:
+            return None
+        return "--bootstrap, --output …", "Options of every verb: `odradek help options`."
+
+
+_LAST_SHARED_OPTION = "color"
+_shared_option = functools.partial(click.option, cls=SharedOption)
+
 # The shared options; None for an option that is not given.
 connection_options = combine_decorators(
-    click.option(
+    _shared_option(
         "-b",
         "--bootstrap",
         metavar="HOST[:PORT][,…]",
         help="Brokers to ask first; port 9092 unless given; IPv6 as [::1]:9092.",
     ),
-    click.option(
+    _shared_option(
         "--profile",
         metavar="NAME",
         shell_complete=complete_profiles,
         help="Use this profile's connection; see `odradek profile`.",
     ),
-    click.option(
+    _shared_option(
         "--command-config",
         type=click.Path(),
         metavar="FILE",
         help="Read Kafka's client.properties; docs/reference/cli.md lists the keys understood.",
     ),
-    click.option("-o", "--output", type=click.Choice(FORMATS), help="table for people, json for programs."),
-    click.option("--timeout", type=click.FloatRange(min=0.001), metavar="SECONDS", help="How long to wait."),
-    click.option("-v", "--verbose", is_flag=True, help="Show the trace of an error."),
-    click.option(
+    _shared_option("-o", "--output", type=click.Choice(FORMATS), help="table for people, json for programs."),
+    _shared_option(
+        "--timeout", type=click.FloatRange(min=0.001), metavar="SECONDS", help="How long to wait."
+    ),
+    _shared_option("-v", "--verbose", is_flag=True, help="Show the trace of an error."),
+    _shared_option(
         "--color",
         type=click.Choice(COLORS),
         help="Mark problems by colour; auto, the default, does so on a terminal unless NO_COLOR is set.",
@@ -186,7 +211,9 @@ def session_options(function: Callable[..., object]) -> Callable[..., object]:
 
 
 def execute_options(function: Callable[..., object]) -> Callable[..., object]:
-    """`--dry-run`, which is the default, and `--execute`. The verb gets `execute`."""
+    """`--dry-run`, which is the default, and `--execute`: for verbs that take away records or committed offsets. The
+    verb gets `execute`.
+    """
 
     @functools.wraps(function)
     def call_checked(*arguments: object, dry_run: bool, execute: bool, **rest: object) -> object:

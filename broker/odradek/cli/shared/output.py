@@ -13,6 +13,7 @@ import dataclasses
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any
@@ -176,17 +177,32 @@ def show_document(output: str, document: object) -> bool:
     return output in (JSON, JSON_LINES)
 
 
-def show(output: str, *, headers: Sequence[str], rows: Iterable[Sequence[object]], document: object) -> None:
-    """Print `document` as JSON or the rows as a table, as asked."""
+def show(
+    output: str,
+    *,
+    headers: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    document: object,
+    empty: str,
+) -> None:
+    """Print `document` as JSON or the rows as a table, as asked. `empty` stands for a table without rows."""
     if not show_document(output, document):
-        print(render_table(headers, rows))
+        print_table(headers, rows, empty=empty)
 
 
-def show_documents(output: str, columns: Sequence[str], documents: Sequence[Mapping[str, object]]) -> None:
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
+    """Print a table, or `empty` where it would have no row: headers alone look like an answer that was cut."""
+    given = list(rows)
+    print(render_table(headers, given) if given else empty)
+
+
+def show_documents(
+    output: str, columns: Sequence[str], documents: Sequence[Mapping[str, object]], *, empty: str
+) -> None:
     """Print documents whose fields are also the columns of a table, as `IN USE` for `in_use`."""
     headers = [column.upper().replace("_", " ") for column in columns]
     rows = [[document[column] for column in columns] for document in documents]
-    show(output, headers=headers, rows=rows, document=documents)
+    show(output, headers=headers, rows=rows, document=documents, empty=empty)
 
 
 def say(output: str, sentence: str, document: object) -> None:
@@ -204,6 +220,12 @@ def warn(warning: str | None, *, about: str = "") -> None:
 def print_error(failure: Exception | str) -> None:
     """Print a failure, or a notice for the user, as one line on stderr."""
     print(f"odradek: {' '.join(str(failure).split())}", file=sys.stderr)
+
+
+def print_errors(failures: Iterable[Exception]) -> None:
+    """Print failures, each line once: one answer may have failed many partitions."""
+    for text, times in Counter(str(failure) for failure in failures).items():
+        print_error(text if times == 1 else f"{text} ({times} times)")
 
 
 def failure_fields(failure: Exception) -> dict[str, str]:

@@ -24,6 +24,7 @@ from odradek.client.properties import (
     REQUEST_TIMEOUT_MS,
     read_client_properties,
 )
+from odradek.foundation.verb_groups import VerbGroup
 
 set_option = click.option(
     "--set",
@@ -35,7 +36,7 @@ set_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def profile() -> None:
     """Keep the connections to clusters under names, and choose one.
 
@@ -154,6 +155,7 @@ def list_profiles(session: CommandSession) -> None:
         headers=("PROFILE", "IN USE", "BOOTSTRAP"),
         rows=[(one["name"], one["is_current"], one["bootstrap"]) for one in documents],
         document=documents,
+        empty="there is no profile; `odradek profile create NAME` makes one",
     )
 
 
@@ -206,6 +208,7 @@ def show_settings(session: CommandSession, *, name: str | None) -> None:
                 key: {"value": value, "source": source} for key, (value, source) in settings.values.items()
             },
         },
+        empty="no property",
     )
 
 

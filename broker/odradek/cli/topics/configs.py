@@ -13,6 +13,7 @@ from odradek.cli.shared.completers import (
 )
 from odradek.cli.shared.options import CommandSession, parse_assignments, session_options
 from odradek.cli.shared.output import plain, say, show, warn
+from odradek.foundation.verb_groups import VerbGroup
 
 if TYPE_CHECKING:
     from odradek.client.admin.results import ConfigChange, ConfigEntry, ResourceType
@@ -21,7 +22,7 @@ KINDS = ("topic", "broker", "group")
 DEFAULT_NAME = "default"
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def configs() -> None:
     """Describe and change the settings of topics, brokers and groups.
 
@@ -65,7 +66,13 @@ def describe(
         ]
         for entry in entries
     ]
-    show(session.output, headers=headers, rows=rows, document=[_document(entry) for entry in entries])
+    show(
+        session.output,
+        headers=headers,
+        rows=rows,
+        document=[_document(entry) for entry in entries],
+        empty=f"nothing is set for {kind} {name}; --all shows the defaults",
+    )
 
 
 def _document(entry: ConfigEntry) -> dict[str, object]:

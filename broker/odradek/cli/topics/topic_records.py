@@ -9,7 +9,7 @@ import click
 from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.shared.completers import complete_partitions
 from odradek.cli.shared.options import CommandSession, execute_options, session_options
-from odradek.cli.shared.output import bad, count, print_error, show
+from odradek.cli.shared.output import bad, count, print_errors, show
 from odradek.cli.shared.times import TIME_HELP
 from odradek.cli.shared.watch import WatchCommand, look, watch_option
 
@@ -69,14 +69,14 @@ def _show_offsets(session: CommandSession, found: list[FoundOffset]) -> int:
             for one in found
         ],
         document=[one.document() for one in found],
+        empty="there is no topic",
     )
     return _report([one.error for one in found if one.error is not None])
 
 
 def _report(failures: list[OdradekError]) -> int:
-    """Print one line on stderr for each error. Returns the exit code of the first."""
-    for failure in failures:
-        print_error(failure)
+    """Print the errors on stderr. Returns the exit code of the first."""
+    print_errors(failures)
     return exit_code_for(failures[0]) if failures else ExitCode.OK
 
 
@@ -145,6 +145,7 @@ def _show_trims(session: CommandSession, trims: list[Trim], *, is_done: bool) ->
             for one, new_first in zip(trims, new_firsts, strict=True)
         ],
         document={"executed": is_done, "partitions": [one.document() for one in trims]},
+        empty="no partition",
     )
     if not is_done:
         total = count(sum(one.records for one in trims), "record")

@@ -14,7 +14,7 @@ from odradek.cli.shared.output import (
     bad,
     count,
     in_color,
-    render_table,
+    print_table,
     show,
     show_document,
     warning,
@@ -77,6 +77,7 @@ def _show_list(session: CommandSession, found: list[tuple[TopicInfo, dict[Proble
             }
             for topic, problems in found
         ],
+        empty="there is no topic",
     )
 
 
@@ -132,6 +133,8 @@ def describe(
     def present(session: CommandSession, described: list[Document]) -> None:
         if show_document(session.output, described):
             return
+        if not described:
+            click.echo("no partition is of these kinds" if any(only.values()) else "there is no topic")
         for index, topic in enumerate(described):
             if index:
                 click.echo()
@@ -174,4 +177,4 @@ def _print_topic(topic: Document, *, with_offsets: bool) -> None:
         if has_problems:
             row.append(problem_words(partition["problems"]))
         rows.append(row)
-    click.echo(render_table(headers, rows))
+    print_table(headers, rows, empty="no partition")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -18,18 +19,18 @@ from odradek.cli.shared.completers import (
 from odradek.cli.shared.options import (
     CommandSession,
     Decorator,
+    execute_options,
     parse_assignments,
     parse_partitions,
     session_options,
 )
-from odradek.cli.shared.output import failure_fields, print_error, say, show_document, show_documents, warn
+from odradek.cli.shared.output import failure_fields, print_errors, say, show_document, show_documents, warn
 
 if TYPE_CHECKING:
+    from odradek.client.admin.results import LogDirectoryDescription
     from odradek.client.client import Client
     from odradek.foundation.errors import OdradekError
     from odradek.foundation.ids import TopicPartition
-
-_NO_SUCH_TOPIC = "there is no topic '{}'; `odradek topics list` lists all topics"
 
 
 VERBS = {
@@ -92,32 +93,54 @@ def create(
 
     settings = parse_assignments(configs, option="--config")
     specs = [TopicSpec(name, partitions or -1, replication_factor or -1, configs=settings) for name in names]
-    outcome = session.run(lambda client: TopicAdmin(client).create_many(specs, validate_only=validate_only))
+
+    async def work(client: Client) -> tuple[Mapping[str, object], Mapping[str, LogDirectoryDescription]]:
+        from odradek.client.admin.disks import find_refused_topics
+
+        outcome = await TopicAdmin(client).create_many(specs, validate_only=validate_only)
+        created = [name for name, result in outcome.items() if not isinstance(result, Exception)]
+        full = {} if validate_only else await find_refused_topics(client, created)
+        return outcome, full
+
+    outcome, full = session.run(work)
     verb = "valid" if validate_only else "created"
-    return _report(session, outcome, verb=verb, exists_is_fine=if_not_exists)
+    exit_code = _report(session, outcome, verb=verb, exists_is_fine=if_not_exists)
+    return exit_code or _warn_of_full(full)
+
+
+def _warn_of_full(full: Mapping[str, LogDirectoryDescription]) -> int:
+    """Warn of topics whose records a full disk refuses. Returns the exit code."""
+    from odradek.cli.shared.disk_words import full_words
+
+    for name, directory in full.items():
+        warn(f"its records are refused until there is room: {full_words(directory)}", about=f"topic {name}")
+    return ExitCode.DEGRADED if full else ExitCode.OK
 
 
 def _report(
     session: CommandSession, outcome: Mapping[str, object], *, verb: str, exists_is_fine: bool = False
 ) -> int:
     """Print the result of each topic. Returns the exit code of the first that failed."""
-    from odradek.foundation.errors import OdradekError, TopicAlreadyExists, UnknownTopicOrPartition
+    from odradek.cli.topics.deletions import TopicToDelete
+    from odradek.foundation.errors import OdradekError, TopicAlreadyExists
 
     exit_code: int = ExitCode.OK
     documents: list[dict[str, object]] = []
+    failures: list[OdradekError] = []
     for name, result in outcome.items():
-        if isinstance(result, UnknownTopicOrPartition):
-            result = UnknownTopicOrPartition(_NO_SUCH_TOPIC.format(name))
         is_there = exists_is_fine and isinstance(result, TopicAlreadyExists)
         if isinstance(result, OdradekError) and not is_there:
             exit_code = exit_code or exit_code_for(result)
             documents.append({"topic": name, "result": "failed", **failure_fields(result)})
-            print_error(result)
+            failures.append(result)
             continue
-        documents.append({"topic": name, "result": "exists" if is_there else verb})
+        figures = asdict(result) if isinstance(result, TopicToDelete) else {}
+        documents.append({"topic": name, "result": "exists" if is_there else verb, **figures})
         warn(getattr(result, "warning", None), about=f"topic {name}")
         if not session.is_json:
-            click.echo(f"exists   {name}" if is_there else f"{verb}  {name}")
+            tail = f": {result}" if isinstance(result, TopicToDelete) else ""
+            click.echo(f"exists   {name}" if is_there else f"{verb}  {name}{tail}")
+    print_errors(failures)
     show_document(session.output, documents)
     return exit_code
 
@@ -148,7 +171,7 @@ def alter(
     replication_factor: int | None,
     configs: tuple[str, ...],
     unset: tuple[str, ...],
-) -> None:
+) -> int:
     """Give a topic more partitions, more or fewer replicas, or other settings. More partitions change the partition of
     a key: records of one key may then be in two partitions. New replicas count when they are in sync; `odradek reassign
     list` shows those that are not.
@@ -165,54 +188,60 @@ def alter(
             "nothing to alter: give --partitions, --replication-factor, --config or --unset"
         )
 
-    async def work(client: Client) -> str | None:
+    async def work(client: Client) -> tuple[str | None, Mapping[str, LogDirectoryDescription]]:
         from odradek.client.admin.brokers import BrokerAdmin
         from odradek.client.admin.configs import ConfigAdmin
+        from odradek.client.admin.disks import find_refused_topics
         from odradek.client.admin.results import AlterOperation, ConfigChange, ResourceType
         from odradek.client.admin.topics import TopicAdmin
-        from odradek.foundation.errors import UnknownTopicOrPartition
 
         changes = [ConfigChange(key, value) for key, value in settings.items()]
         changes += [ConfigChange(key, None, AlterOperation.DELETE) for key in unset]
         warning = None
-        try:
-            if changes:
-                warning = await ConfigAdmin(client).alter(ResourceType.TOPIC, name, changes)
-            if partitions:
-                await TopicAdmin(client).create_partitions(name, total=partitions)
-            if replication_factor:
-                admin = BrokerAdmin(client)
-                await admin.execute(await admin.plan_factor([name], factor=replication_factor))
-        except UnknownTopicOrPartition as failure:
-            raise UnknownTopicOrPartition(_NO_SUCH_TOPIC.format(name)) from failure
-        return warning
+        if changes:
+            warning = await ConfigAdmin(client).alter(ResourceType.TOPIC, name, changes)
+        if partitions:
+            await TopicAdmin(client).create_partitions(name, total=partitions)
+        if replication_factor:
+            admin = BrokerAdmin(client)
+            await admin.execute(await admin.plan_factor([name], factor=replication_factor))
+        return warning, await find_refused_topics(client, [name]) if partitions else {}
 
-    warn(session.run(work), about=f"topic {name}")
+    warning, full = session.run(work)
+    warn(warning, about=f"topic {name}")
     say(session.output, f"altered  {name}", {"topic": name, "result": "altered"})
+    return _warn_of_full(full)
 
 
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC…", shell_complete=complete_topics)
 @click.option("--if-exists", is_flag=True, help="A topic that does not exist is not an error.")
+@execute_options
 @session_options
-def delete(session: CommandSession, *, names: tuple[str, ...], if_exists: bool) -> int:
+def delete(session: CommandSession, *, names: tuple[str, ...], if_exists: bool, execute: bool) -> int:
     """Delete topics with all their records.
 
     \b
     Examples:
       odradek topics delete orders
-      odradek topics delete old-1 old-2 --if-exists
+      odradek topics delete orders --execute
+      odradek topics delete old-1 old-2 --if-exists --execute
     """
-    from odradek.client.admin.topics import TopicAdmin
+    from odradek.cli.topics.deletions import delete_topics, plan_deletions
     from odradek.foundation.errors import UnknownTopicOrPartition
 
-    outcome: Mapping[str, object] = session.run(lambda client: TopicAdmin(client).delete_many(names))
+    outcome: Mapping[str, object] = session.run(
+        lambda client: delete_topics(client, names) if execute else plan_deletions(client, names)
+    )
     if if_exists:
         outcome = {
             name: None if isinstance(result, UnknownTopicOrPartition) else result
             for name, result in outcome.items()
         }
-    return _report(session, outcome, verb="deleted")
+    exit_code = _report(session, outcome, verb="deleted" if execute else "would delete")
+    if not execute:
+        click.echo("dry run: nothing was deleted; add --execute to do it", err=True)
+    return exit_code
 
 
 @click.command("elect-leaders")
@@ -227,11 +256,18 @@ def delete(session: CommandSession, *, names: tuple[str, ...], if_exists: bool) 
 @click.option(
     "--unclean",
     is_flag=True,
-    help="For a partition without a leader, elect any live replica: acknowledged records that it lacks are LOST.",
+    help="For a partition without a leader, elect any live replica: acknowledged records that it lacks are LOST. "
+    "Only shows these partitions without --execute.",
 )
+@click.option("--execute", is_flag=True, help="Do it: for --unclean, since it may lose records.")
 @session_options
 def elect_leaders(
-    session: CommandSession, *, names: tuple[str, ...], partitions: str | None, unclean: bool
+    session: CommandSession,
+    *,
+    names: tuple[str, ...],
+    partitions: str | None,
+    unclean: bool,
+    execute: bool,
 ) -> int:
     """Elect the preferred leaders again, or with --unclean leaders of partitions that have none. Without names all
     topics are meant.
@@ -240,40 +276,52 @@ def elect_leaders(
     Examples:
       odradek topics elect-leaders
       odradek topics elect-leaders orders --partition 0-3
-      odradek topics elect-leaders orders --unclean
+      odradek topics elect-leaders orders --unclean --execute
     """
     numbers = None if partitions is None else parse_partitions(partitions)
     if numbers is not None and len(names) != 1:
         raise click.UsageError("--partition needs the name of one topic")
 
-    async def work(client: Client) -> dict[TopicPartition, OdradekError | None]:
+    is_planned = unclean and not execute
+
+    async def work(client: Client) -> Mapping[TopicPartition, OdradekError | None]:
         from odradek.client.admin.reassignments import ReassignmentAdmin
+        from odradek.client.metadata import NO_LEADER
 
         admin = ReassignmentAdmin(client)
-        if not names:
+        if not names and not is_planned:
             return await admin.elect_leaders(unclean=unclean)
-        cluster = await client.with_retries(lambda: client.refresh(names))
-        wanted = [key for name in names for key in cluster.partitions(name, numbers)]
+        cluster = await client.with_retries(lambda: client.refresh(names or None))
+        wanted = [key for name in names or cluster.topics for key in cluster.partitions(name, numbers)]
+        if is_planned:
+            return dict.fromkeys(key for key in wanted if cluster.leader(key) == NO_LEADER)
         return await admin.elect_leaders(wanted, unclean=unclean)
 
-    return _report_elections(session, session.run(work))
+    outcome = session.run(work)
+    if is_planned and outcome:
+        click.echo("dry run: no leader was elected; add --execute to do it", err=True)
+    return _report_elections(session, outcome, done="would be elected" if is_planned else "elected")
 
 
-def _report_elections(session: CommandSession, outcome: Mapping[TopicPartition, OdradekError | None]) -> int:
+def _report_elections(
+    session: CommandSession, outcome: Mapping[TopicPartition, OdradekError | None], *, done: str
+) -> int:
     from odradek.foundation.errors import ElectionNotNeeded
 
     exit_code: int = ExitCode.OK
     documents: list[dict[str, object]] = []
     for where, failure in sorted(outcome.items()):
-        result = "elected"
+        result = done
         if isinstance(failure, ElectionNotNeeded):
             result = "not needed"
         elif failure is not None:
             result = str(failure)
             exit_code = exit_code or exit_code_for(failure)
         documents.append({"topic": where.topic, "partition": where.partition, "result": result})
-    if not documents and not session.is_json:
-        click.echo("no partition needs an election")
-    else:
-        show_documents(session.output, ("topic", "partition", "result"), documents)
+    show_documents(
+        session.output,
+        ("topic", "partition", "result"),
+        documents,
+        empty="no partition needs an election",
+    )
     return exit_code

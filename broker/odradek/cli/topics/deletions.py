@@ -1,0 +1,50 @@
+"""What `topics delete` would take away, and the deletion itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from odradek.cli.shared.output import count
+from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
+from odradek.client.admin.topics import TopicAdmin
+from odradek.client.client import Client
+from odradek.client.suggestions import with_suggestion
+from odradek.foundation.errors import OdradekError
+
+
+@dataclass(frozen=True, slots=True)
+class TopicToDelete:
+    """The size of a topic. `records` counts offsets, which may have gaps, of the partitions that answer."""
+
+    partitions: int
+    records: int
+
+    def __str__(self) -> str:
+        return f"{count(self.partitions, 'partition')} with {count(self.records, 'record')}"
+
+
+async def plan_deletions(client: Client, names: Sequence[str]) -> dict[str, TopicToDelete | OdradekError]:
+    """The size of each topic, or the error for its name."""
+    cluster = await client.with_retries(lambda: client.refresh(names))
+    logs = LogAdmin(client)
+    found: dict[str, TopicToDelete | OdradekError] = {}
+    for name in dict.fromkeys(names):
+        try:
+            keys = cluster.partitions(name)
+        except OdradekError as failure:
+            found[name] = await with_suggestion(client, failure)
+            continue
+        first, end = await logs.known_offsets_at(keys, EARLIEST), await logs.known_offsets_at(keys, LATEST)
+        records = sum(end[key] - first[key] for key in keys if key in first and key in end)
+        found[name] = TopicToDelete(len(keys), records)
+    return found
+
+
+async def delete_topics(client: Client, names: Sequence[str]) -> dict[str, OdradekError | None]:
+    """None for each topic that is deleted, or the error for its name."""
+    outcome = await TopicAdmin(client).delete_many(names)
+    return {
+        name: None if failure is None else await with_suggestion(client, failure)
+        for name, failure in outcome.items()
+    }

@@ -1,0 +1,37 @@
+"""The groups of command lines by click, of all three distributions: what a user sees of their verbs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from odradek.foundation.words import nearest_name
+
+# More than any summary has, so that click cuts none.
+_SUMMARY_CHARACTERS_MAX: Final = 1000
+
+
+class VerbGroup(click.Group):
+    """As in click, except that a summary is not cut, and that the error for an unknown verb names the nearest one."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        rows = [
+            (name, command.get_short_help_str(_SUMMARY_CHARACTERS_MAX))
+            for name, command in found
+            if command is not None and not command.hidden
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as failure:
+            nearest = nearest_name(args[0], self.list_commands(ctx))
+            if nearest is None or "Did you mean" in failure.message:
+                raise
+            raise click.UsageError(f"{failure.message} Did you mean {nearest!r}?", ctx) from failure
