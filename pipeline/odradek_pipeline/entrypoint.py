@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -50,9 +51,20 @@ def build_command(arguments: Sequence[str], environ: Mapping[str, str]) -> list[
         case ["executor", *_]:
             return _build_executor_command(environ)
         case [program, *_] if not program.startswith("-"):
+            if shutil.which(program, path=environ.get("PATH")) is None:
+                raise EntryError(_describe_unknown(program))
             return list(arguments)
         case _:
             raise EntryError(USAGE)
+
+
+def _describe_unknown(word: str) -> str:
+    from odradek.foundation.words import nearest_name
+    from odradek_pipeline.cli.table import COMMANDS, GROUPS
+
+    nearest = nearest_name(word, ("driver", "executor", *GROUPS, *COMMANDS))
+    hint = "`odradek-pipeline --help` lists the commands" if nearest is None else f"did you mean {nearest!r}?"
+    return f"there is no command {word!r}, and no program of that name; {hint}"
 
 
 def _build_driver_command(rest: Sequence[str], environ: Mapping[str, str]) -> list[str]:

@@ -25,6 +25,7 @@ class PipelineExitCode(IntEnum):
     REOPENED = 31
     UNEXPLAINED = 32
     INTERRUPTED = 130
+    TERMINATED = 143
 
 
 MEANINGS: dict[PipelineExitCode, str] = {
@@ -43,7 +44,12 @@ MEANINGS: dict[PipelineExitCode, str] = {
     PipelineExitCode.REOPENED: "`reopened`: windows before that time opened again after the version that was given",
     PipelineExitCode.UNEXPLAINED: "`unexplained`: a table and the log differ, and neither the log nor a run says why",
     PipelineExitCode.INTERRUPTED: "stopped by Ctrl-C",
+    PipelineExitCode.TERMINATED: "stopped by SIGTERM; a stream that ends a batch first ends with 0",
 }
+
+
+class Terminated(BaseException):
+    """SIGTERM ended the command. It is no Exception, like KeyboardInterrupt."""
 
 
 class PipelineError(Exception):

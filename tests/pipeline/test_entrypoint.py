@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -78,10 +79,25 @@ def test_what_spark_always_sets_is_named_when_it_is_missing(missing: str) -> Non
 
 
 def test_other_commands_run_as_they_are() -> None:
-    assert build_command(["spark-submit", "--version"], {}) == ["spark-submit", "--version"]
+    assert build_command(["sh", "-c", "true"], os.environ) == ["sh", "-c", "true"]
     for none in ([], ["--help"], ["-h"]):
         with pytest.raises(EntryError, match="usage"):
             build_command(none, {})
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("laod", "did you mean 'load'?"),
+        ("dead-leters", "did you mean 'dead-letters'?"),
+        ("drivr", "did you mean 'driver'?"),
+        ("completion", "`odradek-pipeline --help` lists the commands"),
+    ],
+)
+def test_an_unknown_command_is_named_with_the_nearest_one(word: str, hint: str) -> None:
+    with pytest.raises(EntryError, match=re.escape(f"there is no command {word!r}")) as raised:
+        build_command([word, "--topic", "orders"], {"PATH": "/nowhere"})
+    assert str(raised.value).endswith(hint)
 
 
 def test_temporary_files_go_where_spark_lets_a_container_write(tmp_path: Path) -> None:
@@ -128,4 +144,6 @@ def test_a_wrong_start_says_what_is_missing() -> None:
     done = entry("executor", environ={"SPARK_EXECUTOR_MEMORY": ""})
     assert done.returncode == 2
     assert "SPARK_EXECUTOR_MEMORY is not set" in done.stderr
-    assert entry("no-such-program", environ={}).returncode == 127
+    done = entry("no-such-program", environ={})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no command 'no-such-program'" in done.stderr

@@ -16,6 +16,8 @@ from odradek_pipeline.runs.steps import FINISHED, Steps
 from odradek_pipeline.work.command import Summary
 
 _POLL_SECONDS: Final = 0.5
+# Of a line of a table: more than any has.
+_CHARACTERS_MAX: Final = 100_000
 
 
 def console_for(report: str) -> JsonConsole | TerminalConsole:
@@ -100,12 +102,15 @@ class TerminalConsole:
         from rich.table import Table
 
         self._end_bar()
-        console = Console()
+        # A terminal breaks a line that is too long for it. Rich would cut cells, and a cut id is no use to `replay`.
+        console = Console(width=_CHARACTERS_MAX)
         console.print(made.title, style="bold", highlight=False)
         facts = Table.grid(padding=(0, 2))
         for name, value in made.facts.items():
             facts.add_row(name.replace("_", " "), _format_value(value))
         console.print(facts)
+        if made.rows_name and not made.rows:
+            console.print(f"no {made.rows_name.replace('_', ' ')}", highlight=False)
         if made.rows:
             table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
             for name, value in made.rows[0].items():

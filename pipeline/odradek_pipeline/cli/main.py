@@ -5,18 +5,23 @@ An error becomes one line on standard error. `errors.MEANINGS` has the exit code
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
 import click
 
 from odradek.foundation.settings.declaration import Kind
+from odradek.foundation.verb_groups import VerbGroup
 from odradek_pipeline.cli.console import console_for
 from odradek_pipeline.cli.table import COMMANDS, GROUPS
-from odradek_pipeline.errors import PipelineError, PipelineExitCode
+from odradek_pipeline.errors import PipelineError, PipelineExitCode, Terminated
 from odradek_pipeline.settings.declared import CommandFlag, make_settings, settings_of
 from odradek_pipeline.settings.files import read_file
 from odradek_pipeline.work.command import Command
@@ -26,7 +31,7 @@ _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
 def make_command_line() -> click.Group:
-    root = click.Group(
+    root = VerbGroup(
         name="odradek-pipeline",
         help="Topics into tables and back with Spark, each record once.",
         context_settings=_CONTEXT,
@@ -42,7 +47,7 @@ def find_group(root: click.Group, name: str) -> click.Group:
     if not name:
         return root
     if name not in root.commands:
-        root.add_command(click.Group(name, help=GROUPS[name], context_settings=_CONTEXT))
+        root.add_command(VerbGroup(name, help=GROUPS[name], context_settings=_CONTEXT))
     found = root.commands[name]
     assert isinstance(found, click.Group)
     return found
@@ -102,6 +107,28 @@ def _make_callback(command: Command) -> Any:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one subcommand and return its exit code."""
+    with _sigterm_as_exception():
+        return _run(arguments)
+
+
+@contextmanager
+def _sigterm_as_exception() -> Iterator[None]:
+    """SIGTERM ends a command as Ctrl-C does: what it holds, as a transaction or a JVM, ends with it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def terminate(number: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _run(arguments: Sequence[str]) -> int:
     try:
         code = make_command_line().main(
             args=list(arguments), prog_name="odradek-pipeline", standalone_mode=False
@@ -115,6 +142,8 @@ def run(arguments: Sequence[str]) -> int:
         return int(PipelineExitCode.USAGE)
     except (KeyboardInterrupt, click.Abort):
         return int(PipelineExitCode.INTERRUPTED)
+    except Terminated:
+        return int(PipelineExitCode.TERMINATED)
     except PipelineError as failure:
         if "-v" in arguments or "--verbose" in arguments:
             traceback.print_exception(failure)

@@ -17,6 +17,7 @@ from odradek.client.properties import (
     SECURITY_PROTOCOL,
     read_client_properties,
 )
+from odradek.client.suggestions import with_suggestion
 from odradek.foundation.errors import DependencyError, OdradekError, SettingError, UnknownTopicOrPartition
 from odradek_pipeline.errors import (
     AnswerTimeoutError,
@@ -40,7 +41,13 @@ async def connect_client(settings: Mapping[str, str], what: str) -> AsyncIterato
     """
     try:
         async with make_client(settings) as client:
-            yield client
+            try:
+                yield client
+            except UnknownTopicOrPartition as failure:
+                better = await with_suggestion(client, failure)
+                if better is failure:
+                    raise
+                raise better from failure
     except UnknownTopicOrPartition as failure:
         raise NotFoundError(f"{failure}. The brokers are {settings[BOOTSTRAP_SERVERS]}") from failure
     except ClientTimeout as failure:

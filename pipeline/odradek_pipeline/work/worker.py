@@ -13,6 +13,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from odradek_pipeline.connection.java import end_session, quiet_start, signals_after
 from odradek_pipeline.connection.session import (
     SparkConnection,
     connection_of,
@@ -21,7 +22,7 @@ from odradek_pipeline.connection.session import (
     options_for,
 )
 from odradek_pipeline.connection.topics import read_log_facts
-from odradek_pipeline.errors import JobRefusedError
+from odradek_pipeline.errors import JobRefusedError, Terminated
 from odradek_pipeline.outputs.output import Committed, MergingOutput, OutputState, RunHistory, TableOutput
 from odradek_pipeline.outputs.parquet.output import ParquetHistory
 from odradek_pipeline.outputs.parquet.store import LocalStore, is_local, local_path
@@ -138,13 +139,22 @@ def open_spark_session(
     if settings.fetch_jars:
         options.setdefault("spark.jars.packages", ",".join(jars_for(output_format, reader, decoded)))
     was_there = SparkSession.getActiveSession() is not None
-    spark = open_session("odradek-pipeline", options)
-    console.watch(spark)
+    spark: SparkSession | None = None
+    is_cut_off = False
     try:
+        with signals_after(), quiet_start():
+            spark = open_session("odradek-pipeline", options)
+        console.watch(spark)
         yield spark
+    except (KeyboardInterrupt, Terminated):
+        is_cut_off = True
+        raise
     finally:
-        if not was_there:
-            spark.stop()
+        if spark is not None and not was_there:
+            if is_cut_off:
+                end_session(spark)
+            else:
+                spark.stop()
 
 
 def new_record(kind: str, known: OutputState, plan: Plan, replaced: Sequence[str] = ()) -> RunRecord:
