@@ -10,11 +10,16 @@ import pytest
 
 from odradek.cli.main import command_line
 from odradek_operator.main.cli import main as operator_command_line
+from odradek_pipeline.cli.main import make_command_line
 from tests.support.named_commands import Named, in_markdown, in_python, problem
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-PROGRAMS: dict[str, click.Command] = {"odradek": command_line, "odradek-operator": operator_command_line}
-SOURCES = ("broker", "operator", "demo", "bench")
+PROGRAMS: dict[str, click.Command] = {
+    "odradek": command_line,
+    "odradek-operator": operator_command_line,
+    "odradek-pipeline": make_command_line(),
+}
+SOURCES = ("broker", "operator", "pipeline", "demo", "bench")
 
 
 def _tracked(*patterns: str) -> list[Path]:

@@ -23,16 +23,19 @@ async def with_suggestion(client: Client, failure: OdradekError) -> OdradekError
     name = getattr(failure, "missing_name", None)
     if name is None or not isinstance(failure, UnknownTopicOrPartition | GroupIdNotFound):
         return failure
-    kind = "topic" if isinstance(failure, UnknownTopicOrPartition) else "group"
+    is_topic = isinstance(failure, UnknownTopicOrPartition)
     try:
-        known = await (_topics(client) if kind == "topic" else _groups(client))
+        known = await (_topics(client) if is_topic else _groups(client))
     except OdradekError:
         return failure
     if name in known:
         return failure  # it is about a partition, or the name is new
     nearest = nearest_name(name, known)
-    hint = f"`odradek {kind}s list` lists all {kind}s" if nearest is None else f"did you mean {nearest!r}?"
-    return type(failure)(f"there is no {kind} {name!r}; {hint}")
+    listed = (
+        "`odradek topics list` lists all topics" if is_topic else "`odradek groups list` lists all groups"
+    )
+    hint = listed if nearest is None else f"did you mean {nearest!r}?"
+    return type(failure)(f"there is no {'topic' if is_topic else 'group'} {name!r}; {hint}")
 
 
 async def _groups(client: Client) -> list[str]:

@@ -96,7 +96,7 @@ async def scan_letters(client: Client, log: LetterLog) -> AsyncIterator[Found]:
             if len(seen) > ORIGINS_MAX:
                 raise PipelineError(
                     f"there are more than {ORIGINS_MAX} dead letters: delete what was handled, as with "
-                    "`odradek topics delete-records`"
+                    "`odradek topics trim`"
                 )
             left = {key for key in left if consumer.position(key) < log.ends[key]}
 
