@@ -25,9 +25,25 @@ def test_the_brokers_message_and_the_subject_are_kept() -> None:
     assert str(failure) == "topic 'a': It already exists."
 
 
-def test_a_subject_that_the_broker_names_is_not_said_twice() -> None:
-    failure = error_for(36, "Topic 'a' already exists.", about="topic 'a'")
-    assert str(failure) == "Topic 'a' already exists."
+@pytest.mark.parametrize(
+    ("about", "words"),
+    [
+        ("topic 'a'", "Topic 'a' already exists."),
+        ("topic 'a/b'", "the topic name 'a/b' has characters that are not allowed"),
+        ("topic 'orders'", "The topic orders currently has 3 partition(s)"),
+        ("quotas of IP address here", "here is not a valid IP address"),
+        ("partition orders-0", "the batch for partition orders-0 is damaged"),
+        ("", "no subject"),
+    ],
+)
+def test_a_subject_that_the_broker_names_is_not_said_twice(about: str, words: str) -> None:
+    assert str(error_for(36, words, about=about)) == words
+
+
+@pytest.mark.parametrize("about", ["topic 'a'", "topic 'order'", "partition orders-1"])
+def test_another_subject_is_said(about: str) -> None:
+    words = "Unable to place a topic orders beside partition orders-10 twice"
+    assert str(error_for(36, words, about=about)) == f"{about}: {words}"
 
 
 def test_every_error_of_the_table_becomes_its_exception() -> None:

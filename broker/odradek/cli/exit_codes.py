@@ -41,9 +41,8 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.EXISTS: "what was to be created exists already",
     ExitCode.REFUSED: "the broker refused the request: a value or a state that it does not allow",
     ExitCode.DAMAGED: "dump-log found damage",
-    ExitCode.DEGRADED: "status: everything is served, but a broker or replicas are missing, or a disk is nearly full; "
-    "audit-access: something is open to others; topics create, topics alter: it is done, "
-    "and a full disk refuses its records",
+    ExitCode.DEGRADED: "status: everything is served, but a broker or replicas are missing, or a disk is nearly full. "
+    "audit-access: something is open to others. topics create and alter: done, but a full disk refuses the records",
     ExitCode.UNHEALTHY: "status: partitions cannot be read or written, a disk is full, or there is no controller",
     ExitCode.HUNG_UP: "stopped since its terminal was closed (SIGHUP)",
     ExitCode.INTERRUPTED: "stopped by Ctrl-C",

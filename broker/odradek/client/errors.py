@@ -7,6 +7,7 @@ error looks like a success.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -101,12 +102,19 @@ def _error_for(
         if denial is not None:
             return kind(denial)
         words = message or row.text
-    # A broker's message mostly begins with its subject: "Topic 'orders' already exists."
-    is_named = about.lower() in words.lower()
-    failure = kind(words if is_named else f"{about}: {words}")
+    failure = kind(words if _has_subject(words, about) else f"{about}: {words}")
     if isinstance(failure, MissingByName):
         failure.missing_name = names.get("group" if isinstance(failure, errors.GroupIdNotFound) else "topic")
     return failure
+
+
+def _has_subject(words: str, about: str) -> bool:
+    """Whether a broker's message names its subject itself: "Topic 'orders' already exists." for topic 'orders'."""
+    if not about:
+        return True
+    noun, _, name = about.rpartition(" ")
+    bare = re.escape(name.strip("'"))
+    return re.search(rf"(?i)(?:{re.escape(noun)} |'|^){bare}(?![\w-]|\.\w)", words) is not None
 
 
 def raise_first(failures: Iterable[OdradekError | None]) -> None:
