@@ -42,7 +42,7 @@ MAP_LOAD_FACTOR = 0.9
 CLEANER = {"log.cleaner.backoff.ms": "100", "log.cleaner.min.cleanable.ratio": "0.01"}
 
 _KAFKA_PASSES = re.compile(r"(Indexed|Cleaned) ([\d,.]+) MB in ([\d,.]+) seconds")
-_OUR_PASSES = re.compile(r"; (\d+) keys, .* written in ([\d.]+) \+ ([\d.]+) s")
+_OUR_PASSES = re.compile(r"\. (\d+) keys, .* written in ([\d.]+) \+ ([\d.]+) s")
 
 
 @dataclass(frozen=True, slots=True)

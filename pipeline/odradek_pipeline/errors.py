@@ -48,7 +48,7 @@ MEANINGS: dict[PipelineExitCode, str] = {
 }
 
 
-class Terminated(BaseException):
+class TerminatedError(BaseException):
     """SIGTERM ended the command. It is no Exception, like KeyboardInterrupt."""
 
 

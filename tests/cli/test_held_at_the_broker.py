@@ -68,9 +68,9 @@ def test_a_transaction_is_aborted_when_sigterm_ends_its_producer(shell: Shell) -
         writer.stdin.flush()
         shell.run("consume", "orders", "--offset", "0", "--follow", "--max", "1")
         writer.send_signal(signal.SIGTERM)
-        _, error = writer.communicate(timeout=COMMAND_SECONDS_MAX)
-    assert writer.returncode == ExitCode.TERMINATED
-    assert b"the transaction is aborted" in error
+        assert writer.wait(COMMAND_SECONDS_MAX) == ExitCode.TERMINATED
+        assert writer.stderr is not None
+        assert b"the transaction is aborted" in writer.stderr.read()
     (found,) = shell.json("transactions", "list")
     assert found["state"] == "CompleteAbort"
 

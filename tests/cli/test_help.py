@@ -97,5 +97,5 @@ def test_what_is_below_is_not_above() -> None:
             assert "see below" not in (getattr(parameter, "help", None) or ""), words
 
 
-def test_what_takes_away_records_or_offsets_needs_execute_and_nothing_else_does() -> None:
+def test_what_takes_away_records_or_offsets_alone_needs_execute() -> None:
     assert {words for words, command in OURS.items() if "--execute" in options(command)} == LOSING

@@ -19,6 +19,7 @@ from odradek.cli.shared.progress import ProgressBar
 from odradek.client.client import Client
 from odradek.client.producer.producer import Producer
 from tests.cli.conftest import Shell
+from tests.support.polling import eventually
 
 pytestmark = pytest.mark.integration
 
@@ -42,8 +43,7 @@ def test_records_that_are_acknowledged_count_when_it_is_cancelled(
                     on_interrupt=seen.append,
                 )
             )
-            while not producer.progress.written:
-                await asyncio.sleep(0.001)
+            await eventually("a record is written", lambda: producer.progress.written > 0)
             run.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await run

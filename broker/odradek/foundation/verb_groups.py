@@ -8,12 +8,12 @@ import click
 
 from odradek.foundation.words import nearest_name
 
-# More than any summary has, so that click cuts none.
+# More than any summary has, so that click shortens none.
 _SUMMARY_CHARACTERS_MAX: Final = 1000
 
 
 class VerbGroup(click.Group):
-    """As in click, except that a summary is not cut, and that the error for an unknown verb names the nearest one."""
+    """As in click, except that a summary is whole, and that the error for an unknown verb names the nearest one."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))

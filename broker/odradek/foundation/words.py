@@ -15,8 +15,8 @@ def count(number: int, noun: str) -> str:
 
 
 def is_likely_typo(name: str, known: str) -> bool:
-    """Whether somebody who types `name` probably means `known`: a letter or two of one word differ, or only what is
-    between the words.
+    """Whether `name` is probably `known` mistyped: a letter or two of one word differ, or only what is between the
+    words.
 
     Numbered names (`orders-1`, `orders-2`) are none of each other, nor are names with another short word (`orders-eu`,
     `orders-us`) or a further one (`orders-retry`).

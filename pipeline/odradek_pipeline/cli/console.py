@@ -102,7 +102,7 @@ class TerminalConsole:
         from rich.table import Table
 
         self._end_bar()
-        # A terminal breaks a line that is too long for it. Rich would cut cells, and a cut id is no use to `replay`.
+        # A terminal breaks a line that is too long for it. Rich would shorten cells, and `replay` needs a whole id.
         console = Console(width=_CHARACTERS_MAX)
         console.print(made.title, style="bold", highlight=False)
         facts = Table.grid(padding=(0, 2))

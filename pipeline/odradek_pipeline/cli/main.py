@@ -21,7 +21,7 @@ from odradek.foundation.settings.declaration import Kind
 from odradek.foundation.verb_groups import VerbGroup
 from odradek_pipeline.cli.console import console_for
 from odradek_pipeline.cli.table import COMMANDS, GROUPS
-from odradek_pipeline.errors import PipelineError, PipelineExitCode, Terminated
+from odradek_pipeline.errors import PipelineError, PipelineExitCode, TerminatedError
 from odradek_pipeline.settings.declared import CommandFlag, make_settings, settings_of
 from odradek_pipeline.settings.files import read_file
 from odradek_pipeline.work.command import Command
@@ -119,7 +119,7 @@ def _sigterm_as_exception() -> Iterator[None]:
         return
 
     def terminate(number: int, frame: FrameType | None) -> None:
-        raise Terminated
+        raise TerminatedError
 
     before = signal.signal(signal.SIGTERM, terminate)
     try:
@@ -142,7 +142,7 @@ def _run(arguments: Sequence[str]) -> int:
         return int(PipelineExitCode.USAGE)
     except (KeyboardInterrupt, click.Abort):
         return int(PipelineExitCode.INTERRUPTED)
-    except Terminated:
+    except TerminatedError:
         return int(PipelineExitCode.TERMINATED)
     except PipelineError as failure:
         if "-v" in arguments or "--verbose" in arguments:

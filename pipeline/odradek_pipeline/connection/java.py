@@ -1,7 +1,7 @@
 """The JVM that PySpark starts for a session of its own: started without its noise, and ended with the command.
 
 PySpark's own answer to Ctrl-C asks the JVM to cancel its jobs, on the connection that waits for the answer of a job. It
-hangs there, and whoever presses again leaves the JVM behind. Here a signal is an exception, and the session is stopped
+hangs there, and a second Ctrl-C leaves the JVM behind. Here a signal is an exception, and the session is stopped
 on another connection. What then does not end is killed. Where spark-submit has started the JVM, that is its owner.
 """
 
@@ -20,9 +20,9 @@ from typing import Final
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from odradek_pipeline.errors import Terminated
+from odradek_pipeline.errors import TerminatedError
 
-# What every start prints, and nobody can change anything about.
+# What every start prints, whatever the settings.
 NOISE: Final = (
     b"WARNING: Using incubator modules:",
     b"Using Spark's default log4j profile:",
@@ -42,7 +42,7 @@ _END_SECONDS_MAX: Final = 5.0
 
 @contextmanager
 def quiet_start() -> Iterator[None]:
-    """The JVM that is started meanwhile has its lines on standard error, all its life, but for the `NOISE`."""
+    """The JVM that the block starts has its lines on standard error, all its life, but for the `NOISE`."""
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         yield
         return
@@ -71,7 +71,7 @@ def copy_lines(source: int, target: int) -> None:
             os.write(target, kept)
         os.write(target, rest)
     except OSError:
-        pass  # nobody reads any more
+        pass  # the reader has ended
     finally:
         os.close(source)
         os.close(target)
@@ -79,8 +79,8 @@ def copy_lines(source: int, target: int) -> None:
 
 @contextmanager
 def signals_after() -> Iterator[None]:
-    """Put Ctrl-C and SIGTERM off to the end of the block: an interrupted start leaves a JVM that nobody knows. The
-    second one is not put off.
+    """Put Ctrl-C and SIGTERM off to the end of the block: an interrupted start leaves a JVM of which no session
+    is known. The second one is not put off.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -102,7 +102,7 @@ def signals_after() -> Iterator[None]:
         for number, handler in before.items():
             signal.signal(number, handler)
     if received:
-        raise KeyboardInterrupt if received[0] == signal.SIGINT else Terminated
+        raise KeyboardInterrupt if received[0] == signal.SIGINT else TerminatedError
 
 
 def end_session(spark: SparkSession) -> None:
@@ -114,7 +114,7 @@ def end_session(spark: SparkSession) -> None:
     process = getattr(SparkContext._gateway, "proc", None)
     if process is None:
         return
-    # The JVM ends when nobody writes to it any more.
+    # The JVM ends with its standard input.
     with suppress(OSError):
         process.stdin.close()
     try:

@@ -22,7 +22,7 @@ from odradek_pipeline.connection.session import (
     options_for,
 )
 from odradek_pipeline.connection.topics import read_log_facts
-from odradek_pipeline.errors import JobRefusedError, Terminated
+from odradek_pipeline.errors import JobRefusedError, TerminatedError
 from odradek_pipeline.outputs.output import Committed, MergingOutput, OutputState, RunHistory, TableOutput
 from odradek_pipeline.outputs.parquet.output import ParquetHistory
 from odradek_pipeline.outputs.parquet.store import LocalStore, is_local, local_path
@@ -146,7 +146,7 @@ def open_spark_session(
             spark = open_session("odradek-pipeline", options)
         console.watch(spark)
         yield spark
-    except (KeyboardInterrupt, Terminated):
+    except (KeyboardInterrupt, TerminatedError):
         is_cut_off = True
         raise
     finally:

@@ -51,7 +51,7 @@ async def test_a_round_logs_and_counts_what_it_read_kept_and_saved(
     assert (totals.records_kept, totals.records_removed) == (2, 2)
     assert 0 < totals.map_fill_ratio < 0.001
     (line,) = [one.getMessage() for one in caplog.records if "compacted up to" in one.getMessage()]
-    kept, _, of_map = line.partition("; ")
+    kept, _, of_map = line.partition(". ")
     found = re.fullmatch(
         r"table-0: compacted up to 4: 2 of 4 records stay, 0\.0 of 0\.0 MB \((\d+\.\d)% saved\)", kept
     )

@@ -324,7 +324,7 @@ class LogCleaner:
         await self._checkpoint()
         self.totals.add(summary)
         logger.info(
-            "%s: compacted up to %d: %d of %d records stay, %.1f of %.1f MB (%.1f%% saved); "
+            "%s: compacted up to %d: %d of %d records stay, %.1f of %.1f MB (%.1f%% saved). "
             "%d keys, %.1f%% of the map, %.1f MB read, %.1f MB written in %.2f + %.2f s",
             log.topic_partition,
             summary.next_dirty_offset,

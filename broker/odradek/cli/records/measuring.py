@@ -84,12 +84,12 @@ async def measure_produce(
     timed = _TimedDeliveries()
     started = time.perf_counter()
 
-    def measured(*, is_interrupted: bool) -> Measurement:
+    def sum_up(*, is_interrupted: bool) -> Measurement:
         written, seconds = producer.progress.written, time.perf_counter() - started
         return Measurement(written, written * value_bytes, seconds, tuple(timed.latencies_ms), is_interrupted)
 
     try:
-        with ProgressBar("Producing", total=record_count) as bar, _reporting(measured, on_interrupt):
+        with ProgressBar("Producing", total=record_count) as bar, _reporting(sum_up, on_interrupt):
             for number in range(record_count):
                 if rate is not None:
                     await asyncio.sleep(max(0.0, started + number / rate - time.perf_counter()))
@@ -162,11 +162,11 @@ async def measure_consume(
     bounds = FetchBounds(partition_bytes_max=partition_bytes)
     started = last_at = time.perf_counter()
 
-    def measured(*, is_interrupted: bool = False) -> Measurement:
+    def sum_up(*, is_interrupted: bool = False) -> Measurement:
         seconds = max(last_at - started, 1e-9)
         return Measurement(records, size_bytes, seconds, tuple(latencies_ms), is_interrupted)
 
-    with _reporting(measured, on_interrupt):
+    with _reporting(sum_up, on_interrupt):
         async with PartitionConsumer(client, bounds=bounds) as consumer:
             consumer.assign(starts)
             with ProgressBar("Consuming", total=record_count) as bar:
@@ -190,13 +190,13 @@ async def measure_consume(
                         break
                     records += count
                     bar.advance(count)
-    return measured()
+    return sum_up()
 
 
 @contextlib.contextmanager
-def _reporting(measured: Callable[..., Measurement], on_interrupt: OnInterrupt) -> Iterator[None]:
+def _reporting(sum_up: Callable[..., Measurement], on_interrupt: OnInterrupt) -> Iterator[None]:
     try:
         yield
     except asyncio.CancelledError:
-        on_interrupt(measured(is_interrupted=True))
+        on_interrupt(sum_up(is_interrupted=True))
         raise

@@ -82,7 +82,7 @@ class Watcher:
         """The numbers of records read and of offsets passed since the last call."""
 
     def check_output(self) -> None:
-        """Raises BrokenPipeError when nobody can read what would be printed. It is asked at each poll."""
+        """Raises BrokenPipeError when the reader of the output has ended. It is asked at each poll."""
 
 
 def read(client: Client, plan: ReadPlan, watcher: Watcher) -> AsyncGenerator[list[RecordBlock], None]:

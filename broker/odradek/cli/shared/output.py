@@ -191,7 +191,7 @@ def show(
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
-    """Print a table, or `empty` where it would have no row: headers alone look like an answer that was cut."""
+    """Print a table, or `empty` where it would have no row: headers alone look like a part of an answer."""
     given = list(rows)
     print(render_table(headers, given) if given else empty)
 

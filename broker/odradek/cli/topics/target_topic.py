@@ -23,7 +23,8 @@ def check_name(topic: str) -> None:
     try:
         validate_topic_name(topic)
     except InvalidTopic as failure:
-        raise InvalidTopic(f"topic {topic!r}: {failure}") from None
+        words = str(failure)
+        raise InvalidTopic(words if repr(topic) in words else f"topic {topic!r}: {words}") from None
 
 
 def check_rights(cluster: ClusterInfo, topics: Iterable[str], api: ApiKey) -> None:

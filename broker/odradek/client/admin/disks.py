@@ -107,8 +107,8 @@ def _full(found: Directories) -> list[LogDirectoryDescription]:
 
 
 async def find_refused_topics(client: Client, topics: Sequence[str]) -> dict[str, LogDirectoryDescription]:
-    """The topics of which a replica is in a full log directory, or has no log since the broker has only full ones, each
-    with that directory. What cannot be asked is left out.
+    """The topics of which a replica is in a full log directory, each with that directory. So are those of which a
+    replica has no log, on a broker with a full directory. What cannot be asked is left out.
     """
     try:
         cluster = await client.with_retries(lambda: client.refresh(topics))

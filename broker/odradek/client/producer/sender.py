@@ -430,7 +430,7 @@ def _too_large(batch: PendingBatch) -> RecordTooLarge:
     """The error for a record that is too large alone. The broker's is about a batch, which users do not see."""
     topic, size_bytes = batch.topic_partition.topic, len(batch.data or b"")
     return RecordTooLarge(
-        f"a record of {batch.payload_bytes} bytes is too large for topic {topic!r}: with its batch it takes "
-        f"{size_bytes} bytes, more than max.message.bytes allows; send a smaller record, or allow it with "
+        f"a record of {batch.payload_bytes} bytes is too large for topic {topic!r}: in its batch it takes "
+        f"{size_bytes}, more than max.message.bytes allows. Send a smaller one, or allow it with "
         f"`odradek topics alter {topic} --config max.message.bytes={size_bytes}`"
     )
