@@ -55,6 +55,7 @@ class Certificates:
                 "2",
             ),
             *("-keyout", "authority.key", "-out", "authority.pem", "-subj", "/CN=authority"),
+            *("-addext", "keyUsage=critical,keyCertSign,cRLSign"),  # Python 3.13 asks for it
         )
 
     def signed(self, name: str, *, host: str = "127.0.0.1", password: str = "") -> Path:
