@@ -198,6 +198,80 @@ CASES: list[tuple[str, dict[str, Any] | None, dict[str, Any], str]] = [
         "a source has the addresses of the target",
     ),
     ("Mirror", None, {**MIRROR, "config": {"topics": "x"}}, "a key that the Mirror has a field for"),
+    (
+        "Cluster",
+        None,
+        {**CLUSTER, "zookeeper": {**ELSEWHERE["zookeeper"], "path": "/a"}},
+        "has a path already: leave spec.zookeeper.path out",
+    ),
+    ("Cluster", None, {**CLUSTER, "zookeeper": {"connect": "zk"}}, "must be a list of servers such as"),
+    (
+        "Cluster",
+        None,
+        {**CLUSTER, "zookeeper": {"connect": "zk:2181", "path": "a"}},
+        "must be a path such as /NAMESPACE/NAME",
+    ),
+    (
+        "Cluster",
+        None,
+        {**CLUSTER, "zookeeper": {"servers": {"image": "a b"}}},
+        "must be an image's name",
+    ),
+    (
+        "Cluster",
+        None,
+        {**CLUSTER, "brokers": {"replicas": 3, "storage": {"size": "10GB"}}},
+        "must be a quantity such as",
+    ),
+    (
+        "Cluster",
+        None,
+        {**CLUSTER, "listeners": [{"name": "A", "type": "NodePort", "port": PORT}]},
+        "must be a short DNS label",
+    ),
+    (
+        "Cluster",
+        None,
+        {**CLUSTER, "listeners": [{**LISTENERS[0], "tls": True, "certificate": {"secretName": "S"}}]},
+        "must be the name of a Secret",
+    ),
+    (
+        "Cluster",
+        None,
+        {**CLUSTER, "listeners": [{**LISTENERS[0], "advertisedHost": "{pod}"}]},
+        "must be a host name or address",
+    ),
+    (
+        "Cluster",
+        None,
+        {**CLUSTER, "authorization": {"type": "acl", "superUsers": ["alice"]}},
+        "must be a principal",
+    ),
+    (
+        "Cluster",
+        None,
+        {**CLUSTER, "scalableWorkloads": [{"kind": "Deployment", "name": "A"}]},
+        "must be a workload's name",
+    ),
+    ("Topic", None, {**TOPIC, "name": "a b"}, "must be a topic's name: letters"),
+    ("ConsumerGroup", None, {**GROUP, "topics": ["a b"]}, "must be a topic's name"),
+    (
+        "ConsumerGroup",
+        None,
+        {"cluster": "none", "topics": ["one"], "initialPosition": {"at": "Duration", "duration": "1 hour"}},
+        "must be a duration such as",
+    ),
+    ("User", None, {**USER, "name": "a b"}, "must be a user's name"),
+    (
+        "Mirror",
+        None,
+        {**MIRROR, "target": {"alias": "t", "bootstrap": "a"}},
+        "must be addresses as HOST:PORT",
+    ),
+    ("Mirror", None, {**MIRROR, "target": {"alias": "a b", "bootstrap": "b:1"}}, "must be an alias"),
+    ("Mirror", None, {**MIRROR, "sources": [{**ALIAS, "topics": ["a,b"]}]}, "must be a name or a regular"),
+    ("Mirror", None, {**MIRROR, "name": "a b"}, "must be a mirror's name"),
+    ("Mirror", None, {**MIRROR, "naming": {"separator": "/"}}, "must be a separator"),
     ("Mirror", MIRROR, {"name": "other"}, "name cannot be changed, since workers would begin again"),
     ("Mirror", MIRROR, {"naming": {"policy": "Identity"}}, "naming cannot be changed"),
 ]
@@ -283,8 +357,9 @@ def schema(kube: Kube, kind: str) -> dict[str, Any]:
 def wrong_settings(spec: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """(key, value that its rule refuses): one for each different rule that a setting has by its declaration.
 
-    They are of three kinds. A number may come as a text, which must be in its range. A setting that promises protection
-    must not promise it. What the listeners and the authorization of a Cluster say is not said by settings.
+    They are of four kinds. A key of another resource is refused with the one to write. A number may come as a text,
+    which must be in its range. A setting that promises protection must not promise it. What the listeners and the
+    authorization of a Cluster say is not said by settings.
     """
     config = spec["properties"].get("brokers", spec)["properties"]["config"]["properties"]
     seen: set[str] = set()
@@ -294,7 +369,10 @@ def wrong_settings(spec: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             if words in seen:
                 continue
             seen.add(words)
-            if number := re.match(r"must be a whole number(?: from (-?\d+))?", words):
+            if rule["rule"] == "false":
+                # A key of another resource, whatever its value is.
+                yield name, True if declared.get("type") == "boolean" else 7
+            elif number := re.match(r"must be a whole number(?: from (-?\d+))?", words):
                 # Without a range only what is no number of 64 bits is refused.
                 yield name, str(int(number[1]) - 1) if number[1] else "9999999999999999999"
             elif "promises protection" in words or "cannot be set here" in words:

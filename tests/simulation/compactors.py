@@ -77,7 +77,7 @@ class Compactors:
         self._cluster.entries |= {
             **SETTINGS,
             # Room for a few keys or for all; the latter often enough.
-            "log.cleaner.dedupe.buffer.size": rng.choice(["500", "1000000", "1000000"]),
+            "log.cleaner.dedupe.buffer.size": rng.choice(["100", "1000000", "1000000"]),
         }
         self._cluster.has_one_clock = True
         self._cluster.on_broker_made = self._watch

@@ -121,7 +121,7 @@ def rounds(seed: int, *, hash_bits: int = 3) -> None:
             log.roll()
         model.follow(log)
         before = state(log)
-        map_bytes = rng.choice((1 << 20, 1 << 20, 1200))
+        map_bytes = rng.choice((1 << 20, 1 << 20, 200))
         compact(
             log,
             clock=clock,
