@@ -25,6 +25,7 @@ from odradek.client.producer.producer import Producer
 from odradek.client.producer.transactions import Phase
 from odradek.foundation.errors import OdradekError, OffsetOutOfRange, TopicAlreadyExists
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.transaction_errors import UnstableOffsetCommit
 from tests.histories.transactions import (
     Attempt,
     Breach,
@@ -114,6 +115,10 @@ class Transactors:
                 for number in range(PARTITIONS)
             }
             found = await GroupAdmin(client).offsets(GROUP, require_stable=True)
+        except UnstableOffsetCommit as failure:
+            # The client has tried for a minute, long after the last transaction's timeout.
+            self._workload.history.require(False, "I8", f"a transaction never ends: {failure}")
+            raise
         finally:
             await client.close()
         committed = {(key.topic, key.partition): one.offset for key, one in found.items()}
