@@ -10,6 +10,7 @@ import pytest
 from odradek.client.admin.topics import TopicAdmin
 from odradek.foundation.ids import TopicPartition
 from odradek.mirror.counters import FlowCounters, FlowError
+from odradek.mirror.errors import DAMAGED
 from odradek.mirror.mirror import Mirror
 from tests.mirror.virtual_clusters import GROUP, TwoWholeClusters, clusters, mirroring
 from tests.support.mirroring import committed, running, until
@@ -133,6 +134,18 @@ async def test_heartbeats_have_nothing_to_lose_and_begin_again(
             async with running(mirroring()) as mirror:
                 await until(lambda: shows("5"))
                 assert not any(of.stopped for of in mirror.flows[0].counters.partitions.values())
+
+
+async def test_heartbeats_with_a_damaged_batch_stop_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To begin again would lead to the same batch, with a rebalance each time."""
+    async with clusters(monkeypatch) as both:
+        assert await both.source.create_topic("heartbeats", assignment=[[2, 1]]) == 0
+        async with running(mirroring()) as mirror:
+            worker = mirror.flows[0]._worker
+            await until(lambda: worker._copying is not None)
+            worker.stop_partition(TopicPartition("heartbeats", 0), DAMAGED, "the batch at 3 is damaged")
+            stopped = mirror.flows[0].counters.partitions[TopicPartition("heartbeats", 0)].stopped
+            assert stopped is not None and stopped.kind == DAMAGED
 
 
 async def with_an_isolated_leader(both: TwoWholeClusters) -> tuple[int, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
 
@@ -12,6 +14,10 @@ class MirrorRefused(OdradekError):
 
 class PositionsNotTakenOver(OdradekError):
     """The mirror cannot begin where MirrorMaker 2 stopped, as things are; it tries again."""
+
+
+# The kind of a stop that a batch of the source is the reason of.
+DAMAGED: Final = "damaged"
 
 
 class PartitionStopped(OdradekError):

@@ -13,7 +13,7 @@ A partition stops for good, with an error, where continuing could lose or double
     topic-recreated       the topic's name belongs to another topic now
     damaged               a batch that has to be opened is damaged, also after it was read again
 
-A topic of heartbeats has nothing to lose: it begins again instead (`FlowParts.is_renewable`).
+A topic of heartbeats has nothing to lose: but for damage it begins again instead (`FlowParts.is_renewable`).
 
 Other errors are tried again with growing pauses, for as long as they last.
 """
@@ -52,7 +52,7 @@ from odradek.foundation.mirror_limits import (
 from odradek.foundation.tasks import TaskOwner
 from odradek.mirror.bandwidth import Bandwidth
 from odradek.mirror.batch_passing import TargetRules
-from odradek.mirror.errors import PartitionStopped
+from odradek.mirror.errors import DAMAGED, PartitionStopped
 from odradek.mirror.source_batches import Position, SourceRun, entries, read_committed_run
 from odradek.wire.records.batch import read_header
 
@@ -367,7 +367,7 @@ class SourceReader:
             one.damaged_reads += 1
             if one.damaged_reads >= MIRROR_DAMAGED_READS_MAX:
                 self._stop_partition(
-                    one, "damaged", f"partition {one.topic_partition} cannot be read: {failure}"
+                    one, DAMAGED, f"partition {one.topic_partition} cannot be read: {failure}"
                 )
             else:
                 self._note_failure([one], failure)

@@ -44,7 +44,7 @@ from odradek.foundation.tasks import TaskOwner
 from odradek.foundation.transaction_errors import InvalidProducerEpoch, ProducerFenced
 from odradek.mirror.copying import Copying, FlowParts
 from odradek.mirror.counters import ABORTED
-from odradek.mirror.errors import BatchRefused, MirrorRefused, PartitionStopped
+from odradek.mirror.errors import DAMAGED, BatchRefused, MirrorRefused, PartitionStopped
 from odradek.mirror.positions import Mismatch
 from odradek.mirror.target_writer import TargetWriter
 from odradek.mirror.topic_sync import target_partitions
@@ -117,7 +117,8 @@ class Worker:
     def stop_partition(self, source: TopicPartition, kind: str, what: str) -> PartitionStopped:
         """Note that a partition is not mirrored any more, or begins again in the next generation; for the reader."""
         assert self._copying is not None
-        if self._parts.is_renewable(source.topic):
+        # Damage stays where it is: to begin again would only lead to it again, with a rebalance each time.
+        if kind != DAMAGED and self._parts.is_renewable(source.topic):
             logger.info("partition %s begins again: %s", source, what)
             self._renewed.add(source)
             self._must_join = True
