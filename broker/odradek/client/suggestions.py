@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from odradek.client.client import Client
 from odradek.foundation.errors import GroupIdNotFound, OdradekError, UnknownTopicOrPartition
 from odradek.foundation.words import nearest_name
@@ -20,15 +22,37 @@ async def with_suggestion(client: Client, failure: OdradekError) -> OdradekError
     """The same failure. One about a missing topic or group, whose name it knows, says which name is near, or how to
     list the names.
     """
-    name = getattr(failure, "missing_name", None)
-    if name is None or not isinstance(failure, UnknownTopicOrPartition | GroupIdNotFound):
-        return failure
-    is_topic = isinstance(failure, UnknownTopicOrPartition)
+    (better,) = await with_suggestions(client, [failure])
+    return better
+
+
+async def with_suggestions(client: Client, failures: Sequence[OdradekError]) -> list[OdradekError]:
+    """As `with_suggestion`, for many. The names of all topics, or of all groups, are asked for once."""
+    known: dict[bool, list[str] | None] = {}
+    better: list[OdradekError] = []
+    for failure in failures:
+        if (
+            isinstance(failure, UnknownTopicOrPartition | GroupIdNotFound)
+            and failure.missing_name is not None
+        ):
+            is_topic = isinstance(failure, UnknownTopicOrPartition)
+            if is_topic not in known:
+                known[is_topic] = await _known_names(client, is_topic=is_topic)
+            failure = _suggest(failure, failure.missing_name, known[is_topic], is_topic=is_topic)
+        better.append(failure)
+    return better
+
+
+async def _known_names(client: Client, *, is_topic: bool) -> list[str] | None:
+    """None where the broker does not say."""
     try:
-        known = await (_topics(client) if is_topic else _groups(client))
+        return await (_topics(client) if is_topic else _groups(client))
     except OdradekError:
-        return failure
-    if name in known:
+        return None
+
+
+def _suggest(failure: OdradekError, name: str, known: list[str] | None, *, is_topic: bool) -> OdradekError:
+    if known is None or name in known:
         return failure  # it is about a partition, or the name is new
     nearest = nearest_name(name, known)
     listed = (

@@ -174,7 +174,7 @@ def delete(
 
     async def work(client: Client) -> dict[str, Exception | None]:
         from odradek.client.admin.groups import ZOOKEEPER, GroupAdmin
-        from odradek.client.suggestions import with_suggestion
+        from odradek.client.suggestions import with_suggestions
         from odradek.foundation.errors import GroupIdNotFound, OdradekError
 
         outcome: dict[str, Exception | None] = {}
@@ -189,11 +189,12 @@ def delete(
                 else:
                     await GroupAdmin(client).describe(group_id)
                 outcome[group_id] = None
-            except GroupIdNotFound as failure:
-                outcome[group_id] = None if if_exists else await with_suggestion(client, failure)
             except OdradekError as failure:
-                outcome[group_id] = failure
-        return outcome
+                is_fine = if_exists and isinstance(failure, GroupIdNotFound)
+                outcome[group_id] = None if is_fine else failure
+        failures = {name: one for name, one in outcome.items() if isinstance(one, OdradekError)}
+        better = await with_suggestions(client, list(failures.values()))
+        return outcome | dict(zip(failures, better, strict=True))
 
     exit_code: int = ExitCode.OK
     documents: list[dict[str, object]] = []

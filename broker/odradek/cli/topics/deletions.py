@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from odradek.cli.shared.output import count
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.admin.topics import TopicAdmin
 from odradek.client.client import Client
-from odradek.client.suggestions import with_suggestion
+from odradek.client.suggestions import with_suggestions
 from odradek.foundation.errors import OdradekError
 
 
@@ -33,18 +33,21 @@ async def plan_deletions(client: Client, names: Sequence[str]) -> dict[str, Topi
         try:
             keys = cluster.partitions(name)
         except OdradekError as failure:
-            found[name] = await with_suggestion(client, failure)
+            found[name] = failure
             continue
         first, end = await logs.known_offsets_at(keys, EARLIEST), await logs.known_offsets_at(keys, LATEST)
         records = sum(end[key] - first[key] for key in keys if key in first and key in end)
         found[name] = TopicToDelete(len(keys), records)
-    return found
+    return found | await _suggestions(client, found)
 
 
 async def delete_topics(client: Client, names: Sequence[str]) -> dict[str, OdradekError | None]:
     """None for each topic that is deleted, or the error for its name."""
     outcome = await TopicAdmin(client).delete_many(names)
-    return {
-        name: None if failure is None else await with_suggestion(client, failure)
-        for name, failure in outcome.items()
-    }
+    return outcome | await _suggestions(client, outcome)
+
+
+async def _suggestions(client: Client, outcome: Mapping[str, object]) -> dict[str, OdradekError]:
+    """The errors, with the names that are near."""
+    failures = {name: one for name, one in outcome.items() if isinstance(one, OdradekError)}
+    return dict(zip(failures, await with_suggestions(client, list(failures.values())), strict=True))
