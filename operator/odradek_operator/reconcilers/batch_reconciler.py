@@ -23,7 +23,7 @@ from odradek_operator.reconcilers.reconciler import Environment, key_of
 # events. The resync comes later than this, so that it does reconcile, and finds changes without an event.
 UNCHANGED_SECONDS_MAX: Final = 150.0
 FAILED_AGAIN_SECONDS: Final = 1.0
-# Resources that are gone and settled, and whose turn has not come. Without the note a turn looks once more.
+# Resources that are gone and settled, and whose own turn comes later. It looks once more where the note is gone.
 SETTLED_MAX: Final = 10_000
 
 

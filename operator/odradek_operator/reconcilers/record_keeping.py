@@ -107,7 +107,12 @@ class RecordKeeper(Generic[WorkT]):
 
         Raises OdradekError, KubernetesError.
         """
-        found, api = self._find_absent(str(metadata(cluster)["uid"])), self._api
+        uid, api = str(metadata(cluster)["uid"]), self._api
+        bodies, found = self._batch.bodies, self._find_absent(uid)
+        if found.owed:
+            # The batch's list is older than the record: of what another operator has recorded since, it knows nothing.
+            bodies = await self._kubernetes.list(api, self._batch.namespace)
+            found = find_absent(self._record, bodies, cluster_uid=uid)
         if not found.owed and not found.superseded:
             return
         problems: Mapping[str, str] = {}
@@ -124,7 +129,7 @@ class RecordKeeper(Generic[WorkT]):
             message = f"the {format_entries(api, [entry])} stays: another {api.kind} names it too"
             await self._report(cluster, "Kept", message)
             # It was refused because of this one.
-            for body in find_claimants(self._record, self._batch.bodies, entry):
+            for body in find_claimants(self._record, bodies, entry):
                 self._environment.mark_stale(key_of(body))
         for entry in found.owed:
             if entry.uid in problems:

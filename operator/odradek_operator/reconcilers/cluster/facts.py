@@ -109,7 +109,7 @@ def set_state(body: Json | None) -> SetState:
 def broker_pods(
     pods: Iterable[Json], stateful_set: Json | None, at_risk: Mapping[str, VolumeAtRisk]
 ) -> tuple[BrokerPod, ...]:
-    """The brokers' pods in order of number; pods that are something else are left out.
+    """The brokers' pods, sorted by number, without other pods.
 
     `at_risk` are the volumes that do not outlive their pods, by pod.
     """
@@ -125,7 +125,7 @@ def broker_pods(
 def server_pods(
     objects: Objects, stateful_set: Json | None, at_risk: Mapping[str, VolumeAtRisk]
 ) -> tuple[ServerPod, ...]:
-    """The ZooKeeper servers' pods in order of number."""
+    """The ZooKeeper servers' pods, sorted by number."""
     newest = ((stateful_set or {}).get("status") or {}).get("updateRevision")
     found = [body for (kind, _), body in objects.items() if kind == "Pod" and component_of(body) == ZOOKEEPER]
     return tuple(
