@@ -13,7 +13,8 @@ from tests.simulation.simulation import simulate
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 SEED_FIRST: Final = 11
-SEEDS_MAX: Final = 200
+# With two to three seconds each, a bug that no seed finds fails in its words, within the time that a test has.
+SEEDS_MAX: Final = 60
 FAULTS: Final = 8
 
 

@@ -137,8 +137,9 @@ def restart_risk(
             if broker_id not in replicas:
                 continue
             if len(replicas) == 1:
-                only_here.append(TopicPartition(topic.name, partition.partition))
-                last_copies.append(TopicPartition(topic.name, partition.partition))
+                where = TopicPartition(topic.name, partition.partition)
+                only_here.append(where)
+                last_copies.append(where)
                 continue
             if needed is None:
                 needed = min_insync_replicas(topic.name)

@@ -19,7 +19,7 @@ import tempfile
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import IO, Final, NamedTuple, Protocol
 
 from odradek.foundation.errors import CorruptRecord
 from odradek.storage.compaction.reading import StoredBatch
@@ -113,6 +113,16 @@ def _prime_at_most(number: int) -> int:
     return 7
 
 
+def map_key_file(file: IO[bytes], used_bytes: int) -> mmap.mmap:
+    """Map a file of keys with twice the room that they take, so that it grows seldom. Raises OSError.
+
+    Room is taken for real: a full disk must end the round with an error, not the process with a signal.
+    """
+    size_bytes = max(2 * used_bytes, _KEY_STORE_BYTES_MIN)
+    take_room(file.fileno(), size_bytes)
+    return mmap.mmap(file.fileno(), size_bytes)
+
+
 class KeyStore:
     """The bytes of keys, each after its size: in a file without a name in `directory`, else in memory.
 
@@ -143,13 +153,12 @@ class KeyStore:
             self._file.close()
 
     def _reserve(self, size_bytes: int) -> None:
-        size = max(2 * size_bytes, _KEY_STORE_BYTES_MIN)
-        if self._file is None:
-            self._data = bytearray(self._data) + bytes(size - len(self._data))
-            return
-        # Room is taken for real: a full disk must end the round with an error, not the process with a signal.
-        take_room(self._file.fileno(), size)
-        self._data = mmap.mmap(self._file.fileno(), size)
+        if self._file is not None:
+            self._data = map_key_file(self._file, size_bytes)
+        else:
+            self._data = bytearray(self._data) + bytes(
+                max(2 * size_bytes, _KEY_STORE_BYTES_MIN) - len(self._data)
+            )
 
 
 def entry_of(key: bytes) -> bytes:

@@ -14,7 +14,6 @@ Keys of more than a kilobyte go into the dict, too. It counts for the map's boun
 
 from __future__ import annotations
 
-import mmap
 import secrets
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -23,9 +22,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from odradek.storage.compaction.offset_map import SLOT_BYTES, Kept, Retention, slots_for
+from odradek.storage.compaction.offset_map import SLOT_BYTES, Kept, Retention, map_key_file, slots_for
 from odradek.storage.compaction.reading import StoredBatch
-from odradek.storage.files import take_room
 from odradek.wire.records.columns import Bools, Ints, RecordColumns
 
 Words = NDArray[np.uint64]
@@ -33,7 +31,6 @@ Words = NDArray[np.uint64]
 # What a key takes in a dict of bytes, itself left out: table, object of the key, object of the offset.
 ENTRY_BYTES: Final = 120
 KEY_BYTES_MAX: Final = 1024
-_KEY_FILE_BYTES_MIN: Final = 1 << 20
 _MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
 _SECOND_MULTIPLIER: Final = np.uint64(0xC2B2AE3D27D4EB4F)
 _HALF: Final = np.uint64(32)
@@ -335,10 +332,7 @@ class _KeyFile:
     def _reserve(self, words: int) -> None:
         if words <= len(self._words):
             return
-        size = max(2 * 8 * words, _KEY_FILE_BYTES_MIN)
-        # Room is taken for real: a full disk must end the round with an error, not the process with a signal.
-        take_room(self._file.fileno(), size)
-        self._words = np.frombuffer(mmap.mmap(self._file.fileno(), size), np.uint64)
+        self._words = np.frombuffer(map_key_file(self._file, 8 * words), np.uint64)
 
 
 def _words_of(sizes: Ints) -> Iterator[tuple[int, slice | Ints]]:
