@@ -37,13 +37,13 @@ async def with_suggestions(client: Client, failures: Sequence[OdradekError]) -> 
         ):
             is_topic = isinstance(failure, UnknownTopicOrPartition)
             if is_topic not in known:
-                known[is_topic] = await _known_names(client, is_topic=is_topic)
+                known[is_topic] = await _list_names(client, is_topic=is_topic)
             failure = _suggest(failure, failure.missing_name, known[is_topic], is_topic=is_topic)
         better.append(failure)
     return better
 
 
-async def _known_names(client: Client, *, is_topic: bool) -> list[str] | None:
+async def _list_names(client: Client, *, is_topic: bool) -> list[str] | None:
     """None where the broker does not say."""
     try:
         return await (_topics(client) if is_topic else _groups(client))

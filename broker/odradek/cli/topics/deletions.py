@@ -38,16 +38,16 @@ async def plan_deletions(client: Client, names: Sequence[str]) -> dict[str, Topi
         first, end = await logs.known_offsets_at(keys, EARLIEST), await logs.known_offsets_at(keys, LATEST)
         records = sum(end[key] - first[key] for key in keys if key in first and key in end)
         found[name] = TopicToDelete(len(keys), records)
-    return found | await _suggestions(client, found)
+    return found | await _add_suggestions(client, found)
 
 
 async def delete_topics(client: Client, names: Sequence[str]) -> dict[str, OdradekError | None]:
     """None for each topic that is deleted, or the error for its name."""
     outcome = await TopicAdmin(client).delete_many(names)
-    return outcome | await _suggestions(client, outcome)
+    return outcome | await _add_suggestions(client, outcome)
 
 
-async def _suggestions(client: Client, outcome: Mapping[str, object]) -> dict[str, OdradekError]:
+async def _add_suggestions(client: Client, outcome: Mapping[str, object]) -> dict[str, OdradekError]:
     """The errors, with the names that are near."""
     failures = {name: one for name, one in outcome.items() if isinstance(one, OdradekError)}
     return dict(zip(failures, await with_suggestions(client, list(failures.values())), strict=True))
