@@ -12,12 +12,13 @@ COPY pyproject.toml /
 COPY operator/pyproject.toml /operator/
 COPY pipeline/pyproject.toml pipeline/connector.xml /pipeline/
 RUN printf '%s\n' 'import re, tomllib' \
-      'def project(path): return tomllib.load(open(path, "rb"))["project"]' \
-      'def needs(path): return project(path)["dependencies"]' \
+      'def read(path): return tomllib.load(open(path, "rb"))' \
+      'def needs(path): return read(path)["tool"]["hatch"]["metadata"]["hooks"]["custom"]["requires"]' \
       'def write(name, lines): print(*lines, sep="\n", file=open(f"/{name}.txt", "w"))' \
-      'broker, operator, pipeline = map(needs, ("/pyproject.toml", "/operator/pyproject.toml", "/pipeline/pyproject.toml"))' \
+      'project = read("/pyproject.toml")["project"]' \
+      'broker, extras = project["dependencies"], project["optional-dependencies"]' \
+      'operator, pipeline = map(needs, ("/operator/pyproject.toml", "/pipeline/pyproject.toml"))' \
       'spark = re.search(r"name=\"spark-sql-kafka\S+ rev=\"(.+?)\"", open("/pipeline/connector.xml").read())[1]' \
-      'extras = project("/pyproject.toml")["optional-dependencies"]' \
       'write("broker", broker + extras["compaction"] + extras["security"])' \
       'write("operator", broker + [one for one in operator if not one.startswith("odradek")])' \
       'write("pipeline", broker + [one for one in pipeline if not one.startswith("odradek")] + [f"pyspark=={spark}"])' | python3

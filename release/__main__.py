@@ -19,7 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from release import build, changelog, contents, tryout, version
+from release import build, changelog, contents, install_lines, tryout, version
 from release.commands import ReleaseError, git
 from release.distributions import DISTRIBUTIONS
 
@@ -126,6 +126,7 @@ def _passed(checkout: Path) -> str:
 
 def _prepare(clone: Path, wanted: str, checkout: Path) -> None:
     """The release's commit, in the clone."""
+    install_lines.declare_published(clone)
     version.write(clone, version=wanted)
     path = clone / "CHANGELOG.md"
     today = datetime.datetime.now(datetime.UTC).date()

@@ -27,7 +27,8 @@ def packages(checkout: Path, target: Path, *, isolated: bool = True) -> list[Pat
     `isolated` fetches the build backend for each build; without it the backend of this environment is used.
     """
     target.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": commit_time(checkout)}
+    # What is released needs a version of `odradek`, not this checkout (pipeline/pipeline_requirements.py).
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": commit_time(checkout), "ODRADEK_RELEASE": "1"}
     for distribution in DISTRIBUTIONS:
         command = [sys.executable, "-m", "build", "--outdir", str(target)]
         command += [] if isolated else ["--no-isolation"]

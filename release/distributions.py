@@ -47,14 +47,14 @@ DISTRIBUTIONS = (
         "operator",
         "operator/odradek_operator",
         "odradek_operator.main.cli:main",
-        sdist_extras=("README.md",),
+        sdist_extras=("README.md", "operator_requirements.py"),
     ),
     Distribution(
         "odradek-pipeline",
         "pipeline",
         "pipeline/odradek_pipeline",
         "odradek_pipeline.entrypoint:main",
-        sdist_extras=("README.md", "connector.xml"),
+        sdist_extras=("README.md", "connector.xml", "pipeline_requirements.py"),
         beside="pipeline/pyspark_odradek",
     ),
 )

@@ -1,10 +1,10 @@
-"""The version and the repository's address: each is declared once, and copied from there to where it also stands.
+"""What is declared once and also stands elsewhere: the version, the repository's address, and how pages install.
 
 The version is `__version__` in broker/odradek/__init__.py, because the broker says it without reading any metadata.
 The address is `project.urls.Repository` in pyproject.toml; there may be none. The copies are literal, because an sdist,
-a chart and a rendered manifest are read without the rest of the repository.
+a chart and a rendered manifest are read without the rest of the repository. `release.install_lines` has the commands.
 
-    python -m release.version            copy both to all places
+    python -m release.version            copy all of them to all places
     python -m release.version 0.2.0      declare this version first
 """
 
@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from release import install_lines
 from release.commands import ReleaseError
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -104,15 +105,21 @@ def write(checkout: Path = CHECKOUT, *, version: str | None = None) -> list[str]
 def _copied(checkout: Path) -> Iterator[tuple[Path, str]]:
     """Every file with a copy, and what it should say."""
     version, address = declared(checkout), repository(checkout)
+    is_published = install_lines.is_published(checkout)
+    texts = {
+        page: install_lines.with_installs(page.read_text(), is_published=is_published)
+        for page in install_lines.pages(checkout)
+    }
     for copies in COPIES:
         pattern = re.compile(f"({'|'.join(copies.prefixes)}){_VERSION}(?![\\w.])", re.MULTILINE)
         for path in sorted(checkout.glob(copies.files)):
-            text = pattern.sub(rf"\g<1>{version}", path.read_text())
+            text = pattern.sub(rf"\g<1>{version}", texts.get(path) or path.read_text())
             if path.name == "pyproject.toml":
                 text = _with_urls(text, address)
             elif path.name == "Chart.yaml":
                 text = _with_home(text, address)
-            yield path, text
+            texts[path] = text
+    yield from texts.items()
 
 
 def _with_urls(text: str, address: str | None) -> str:

@@ -35,6 +35,7 @@ PAGES: Final = (
     "README.md",
     "CONTRIBUTING.md",
     *sorted(str(page.relative_to(REPOSITORY)) for page in REPOSITORY.glob("docs/*.md")),
+    *sorted(str(page.relative_to(REPOSITORY)) for page in REPOSITORY.glob("docs/reference/*.md")),
     *(f"{folder}/README.md" for folder in ("broker", "operator", "pipeline")),
 )
 WORDS_OF_CONTRIBUTING_MAX: Final = 500

@@ -26,9 +26,11 @@ def stage(name: str) -> str:
 
 
 def dependencies(folder: str) -> list[str]:
-    needs: list[str] = tomllib.loads((CHECKOUT / folder / "pyproject.toml").read_text())["project"][
-        "dependencies"
-    ]
+    about = tomllib.loads((CHECKOUT / folder / "pyproject.toml").read_text())
+    needs: list[str] = (
+        about["project"].get("dependencies")
+        or about["tool"]["hatch"]["metadata"]["hooks"]["custom"]["requires"]
+    )
     return needs
 
 

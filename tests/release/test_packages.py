@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import shutil
 import subprocess
+import sys
 import sysconfig
 import tarfile
 import venv
@@ -26,6 +27,7 @@ from tests.support.broker_process import CHECKOUT
 pytestmark = pytest.mark.integration
 INSTALLED = Path(sysconfig.get_path("purelib"))
 RELEASED = version.declared()
+_BUILD_WHEEL = "import hatchling.build, sys; print(hatchling.build.build_wheel(sys.argv[1]))"
 
 
 def named(built: list[Path], start: str, suffix: str) -> Path:
@@ -202,3 +204,31 @@ def test_a_script_beside_a_clone_imports_what_the_clone_installed(
             str(copy / "broker" / "odradek" / "__init__.py"),
             str(copy / "pipeline" / "odradek_pipeline" / "__init__.py"),
         ]
+
+
+def test_a_checkouts_distributions_take_odradek_from_it(copy: Path, tmp_path: Path) -> None:
+    """`pip install ./pipeline` in an empty environment finds the `odradek` beside it. No package index has it."""
+    build_tool()
+    for distribution in DISTRIBUTIONS[1:]:
+        folder = copy / distribution.folder
+        done = subprocess.run(
+            [sys.executable, "-c", _BUILD_WHEEL, str(tmp_path)],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        needs = metadata(tmp_path / done.stdout.split()[-1])["Requires-Dist"]
+        assert f"odradek@ {copy.as_uri()}" in [need.replace(" @", "@") for need in needs], needs
+
+
+def test_a_released_distribution_takes_odradek_of_its_version(built: list[Path]) -> None:
+    for name in ("odradek_operator", "odradek_pipeline"):
+        assert f"odradek=={RELEASED}" in metadata(named(built, name, ".whl"))["Requires-Dist"]
+
+
+def test_the_two_makers_of_requirements_are_alike() -> None:
+    texts = {
+        (CHECKOUT / folder / f"{folder}_requirements.py").read_text() for folder in ("operator", "pipeline")
+    }
+    assert len(texts) == 1

@@ -13,13 +13,13 @@ REPOSITORY: Final = Path(__file__).resolve().parents[2]
 _NOT_LINKED: Final = (".git", ".venv", "pyproject.toml", "tests", "data", "cluster")
 
 
-def make_clone(folder: Path) -> None:
-    """Links to the files of this checkout, and `.venv`, which is the environment that the tests run in."""
+def make_clone(folder: Path, environment: Path = Path(sys.prefix)) -> None:
+    """Links to the files of this checkout, and `.venv`: the virtual environment `environment`."""
     folder.mkdir(parents=True)
     for entry in REPOSITORY.iterdir():
         if entry.name not in _NOT_LINKED and not entry.name.endswith("_cache"):
             (folder / entry.name).symlink_to(entry)
-    (folder / ".venv").symlink_to(sys.prefix)
+    (folder / ".venv").symlink_to(environment)
 
 
 def make_programs(folder: Path) -> None:

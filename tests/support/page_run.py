@@ -78,8 +78,17 @@ def _hear_interrupts() -> None:
 class PageRun:
     """`with PageRun(folder, blocks) as page: page.play()`."""
 
-    def __init__(self, folder: Path, blocks: Sequence[Block], *, has_kubernetes: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        blocks: Sequence[Block],
+        *,
+        has_kubernetes: bool = False,
+        environment: Path = Path(sys.prefix),
+    ) -> None:
+        """`environment` is the virtual environment whose programs the page's terminals have."""
         self._folder = folder / "page"
+        self._programs = environment
         self._state = folder / "state"
         self._blocks = blocks
         self._has_kubernetes = has_kubernetes
@@ -93,7 +102,7 @@ class PageRun:
 
     def __enter__(self) -> PageRun:
         self._state.mkdir(parents=True)
-        make_clone(self._folder)
+        make_clone(self._folder, self._programs)
         make_programs(self._state / "bin")
         if self._has_kubernetes:
             pass  # its API server is reached through the machine's own network
@@ -212,7 +221,11 @@ class PageRun:
     def _in_session(self, block: Block) -> None:
         if self._session is None:
             self._session = subprocess.Popen(
-                [*self._prefix(), sys.executable, str(REPOSITORY / "tests/support/python_session.py")],
+                [
+                    *self._prefix(),
+                    str(self._programs / "bin/python"),
+                    str(REPOSITORY / "tests/support/python_session.py"),
+                ],
                 cwd=self._folder,
                 env=self._environment(),
                 stdin=subprocess.PIPE,
@@ -279,6 +292,9 @@ class PageRun:
             "PATH": programs,
             "HOME": str(self._folder),
             "STATE": str(self._state),
+            # The tests' own Python for what a page hides, and the one of the page's environment.
+            "TESTS_PYTHON": sys.executable,
+            "PAGE_PYTHON": str(self._programs / "bin" / "python"),
             "COLUMNS": "120",
             "TERM": "dumb",
             "PYTHONDONTWRITEBYTECODE": "1",

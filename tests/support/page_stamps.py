@@ -31,6 +31,9 @@ _COMMAND_LINES: Final = (
 _RUNNER: Final = (
     "tests/docs/test_p*.py",
     "tests/support/page*.py",
+    "tests/support/alone_environment.py",
+    "*/pyproject.toml",
+    "pyproject.toml",
     "tests/support/kafka_*.py",
     "tests/support/spark_*.py",
     "tests/support/command_line.py",

@@ -2,11 +2,12 @@
 
 A page's blocks run in a network of their own, where `--packages` and `--fetch-jars` cannot be resolved. The scripts
 made here drop these options and hand over the same jars, which `tests.support.java` keeps. `spark-submit` stops where a
-page names another connector.
+page names another connector. Python is that of the page's environment, `PAGE_PYTHON`.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -57,7 +58,7 @@ def write_submit(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     values = {
         "java_home": shlex.quote(java_home()),
-        "python": shlex.quote(sys.executable),
+        "python": shlex.quote(os.environ.get("PAGE_PYTHON", sys.executable)),
         "submit": shlex.quote(str(Path(sys.prefix) / "bin" / "spark-submit")),
         "connector": CONNECTOR,
         "java_options": driver_options(),

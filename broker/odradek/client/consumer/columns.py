@@ -1,6 +1,6 @@
 """The records of many blocks as columns of numbers, for programs that build tables: no object for a record.
 
-It needs numpy (`pip install 'odradek[compaction]'` has it). Keys and values stay where they are, in `data`: a table
+It needs numpy (the extra `compaction` has it). Keys and values stay where they are, in `data`: a table
 takes them from there by their places. `RecordColumns` has the places; here are the fields that batches share.
 """
 

@@ -184,7 +184,7 @@ def require_library() -> Any:
             raise ImportError
     except ImportError:
         raise DependencyError(
-            "OAUTHBEARER needs packages that are not installed; pip install 'odradek[security]'"
+            "OAUTHBEARER needs packages that are not installed: pip install cryptography pyjwt"
         ) from None
     return jwt
 

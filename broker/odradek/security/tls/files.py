@@ -248,7 +248,7 @@ def _load_pkcs12(store: StoreSettings, data: bytes) -> PKCS12KeyAndCertificates:
         from cryptography.hazmat.primitives.serialization import pkcs12
     except ImportError as failure:
         raise DependencyError(
-            f"{store.name}.type=PKCS12 needs a package that is not installed; pip install 'odradek[security]', or use "
+            f"{store.name}.type=PKCS12 needs a package that is not installed: pip install cryptography, or use "
             "PEM, which needs none"
         ) from failure
     try:

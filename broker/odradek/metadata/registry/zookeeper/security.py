@@ -77,7 +77,7 @@ def login(settings: ZookeeperSettings) -> ZooKeeperCredentials:
         return ZooKeeperCredentials((("digest", f"{user}:{password}"),))
     if find_spec("puresasl") is None:
         raise DependencyError(
-            "zookeeper.sasl.client=true needs the library pure-sasl; install it: pip install 'odradek[security]'"
+            "zookeeper.sasl.client=true needs a package that is not installed: pip install pure-sasl"
         )
     return ZooKeeperCredentials(sasl={"mechanism": "DIGEST-MD5", "username": user, "password": password})
 

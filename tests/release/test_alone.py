@@ -1,0 +1,49 @@
+"""Each distribution starts where it alone is installed, with what it declares to need. Pages show the rest."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.release.conftest import build_tool
+from tests.support.alone_environment import make_environment
+
+pytestmark = [pytest.mark.integration, pytest.mark.thorough]
+
+
+@pytest.mark.parametrize(
+    ("distribution", "modules", "without"),
+    [
+        # Tables of records need the extra `compaction`; test suites that use the plug-in have pytest.
+        ("odradek", "odradek", {"numpy", "pytest"}),
+        ("odradek-operator", "odradek_operator", {"numpy", "pytest"}),
+        ("odradek-pipeline", "odradek_pipeline pyspark_odradek", set()),
+    ],
+)
+def test_every_module_of_a_distribution_imports_where_it_is_alone(
+    distribution: str, modules: str, without: set[str], tmp_path: Path
+) -> None:
+    build_tool()
+    python = make_environment(tmp_path / "environment", distribution) / "bin" / "python"
+    script = """if True:
+        import importlib, pkgutil, sys
+        failed = []
+        for root in sys.argv[1:]:
+            package = importlib.import_module(root)
+            for module in pkgutil.walk_packages(package.__path__, root + "."):
+                if module.name.rpartition(".")[2] == "__main__":
+                    continue
+                try:
+                    importlib.import_module(module.name)
+                except ModuleNotFoundError as failure:
+                    failed.append((module.name, failure.name))
+        for module, missing in failed:
+            print(module, missing)
+    """
+    command = [str(python), "-I", "-c", script, *modules.split()]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    missing = dict(line.split() for line in done.stdout.splitlines())
+    assert {module: name for module, name in missing.items() if name not in without} == {}
