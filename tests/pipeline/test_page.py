@@ -199,3 +199,26 @@ def test_axes_end_at_round_numbers() -> None:
 def test_light_and_dark_name_the_same_colours() -> None:
     assert LIGHT.keys() == DARK.keys()
     assert set(re.findall(r"var\(--([a-z]+)\)", style())) <= LIGHT.keys()
+
+
+def test_a_narrow_page_names_the_value_of_each_cell() -> None:
+    names = Names()
+    names.feed(render_page(sample()))
+    heads = [
+        "#",
+        "run",
+        "kind",
+        "committed",
+        "ranges",
+        "rows",
+        "dead",
+        "lost",
+        "bytes",
+        "seconds",
+        "rows/s",
+        "version",
+    ]
+    said = [attributes.get("data-name") for name, attributes in names.found if name == "td"]
+    named = [name for name in said if name is not None]
+    assert named == heads * 40
+    assert "@media (max-width: 900px)" in style()

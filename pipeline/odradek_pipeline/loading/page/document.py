@@ -166,18 +166,22 @@ def _cell(row: int, hour: int, found: Sequence[WindowRow]) -> Cell:
     return Cell(row, hour % 24, level, _GLYPHS[level], f"{moment(hour * _HOUR_MS)}: {said}; {records}")
 
 
+_COLUMNS: Final = ("run", "kind", "committed", "ranges")
+_NUMBERS: Final = ("rows", "dead", "lost", "bytes", "seconds", "rows/s", "version")
+
+
 def _table(data: PageData) -> Markup:
-    heads = ("run", "kind", "committed (UTC)", "ranges")
-    numbers = ("rows", "dead", "lost", "bytes", "seconds", "rows/s", "version")
     head = element(
         "tr",
         element("th", "#", class_="number"),
-        *(element("th", name) for name in heads),
-        *(element("th", name, class_="number") for name in numbers),
+        *(element("th", name) for name in _COLUMNS),
+        *(element("th", name, class_="number") for name in _NUMBERS),
     )
     return _card(
         "Runs",
-        element("p", "A click on a command marks the whole of it, to be copied.", class_="muted"),
+        element(
+            "p", "Times are UTC. A click on a command marks the whole of it, to be copied.", class_="muted"
+        ),
         element(
             "table",
             element("thead", head),
@@ -189,7 +193,8 @@ def _table(data: PageData) -> Markup:
 def _row(data: PageData, one: RunRow) -> Markup:
     command = data.replay_command(one)
     speed = one.rows_a_second
-    cells = [
+    said = (element("code", one.run), one.kind, moment(one.committed_ms), _ranges(one))
+    numbers = [
         "-" if one.rows is None else f"{one.rows:,}",
         f"{one.dead:,}",
         f"{one.lost:,}",
@@ -200,12 +205,15 @@ def _row(data: PageData, one: RunRow) -> Markup:
     ]
     first = element(
         "tr",
-        element("td", f"{one.number:,}", class_="number"),
-        element("td", element("code", one.run)),
-        element("td", one.kind),
-        element("td", moment(one.committed_ms)),
-        element("td", _ranges(one), class_="ranges"),
-        *(element("td", text, class_="number") for text in cells),
+        element("td", f"{one.number:,}", class_="number", data_name="#"),
+        *(
+            element("td", text, class_=name, data_name=name)
+            for name, text in zip(_COLUMNS, said, strict=True)
+        ),
+        *(
+            element("td", text, class_="number", data_name=name)
+            for name, text in zip(_NUMBERS, numbers, strict=True)
+        ),
     )
     if command is None:
         return first

@@ -57,7 +57,10 @@ _RULES: Final = (
         "background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 16px; margin: 0 0 16px; "
         "overflow-x: auto",
     ),
-    (".plots", "display: grid; grid-template-columns: repeat(auto-fit, minmax(420px, 1fr)); gap: 0 16px"),
+    (
+        ".plots",
+        "display: grid; grid-template-columns: repeat(auto-fit, minmax(min(420px, 100%), 1fr)); gap: 0 16px",
+    ),
     ("svg", "display: block; max-width: 100%; height: auto"),
     ("svg text", "font: 11px system-ui, sans-serif; fill: var(--muted)"),
     ("svg .glyph", "font-size: 12px; fill: var(--glyph)"),
@@ -88,11 +91,33 @@ _RULES: Final = (
     (".key.bad", "background: var(--bad)"),
 )
 
+# Below this width a run is a block of named values: twelve columns fit no phone.
+NARROW_PIXELS: Final = 900
+_NARROW_RULES: Final = (
+    ("body", "padding: 12px"),
+    ("thead", "display: none"),
+    ("table, tbody, td", "display: block"),
+    (
+        "tr",
+        "display: flex; flex-wrap: wrap; gap: 2px 14px; padding: 6px 0; border-bottom: 1px solid var(--line)",
+    ),
+    ("td", "padding: 0; border: 0; white-space: normal; overflow-wrap: anywhere; min-width: 0"),
+    ("td[data-name]::before", "content: attr(data-name) ' '; color: var(--muted)"),
+    ("code.command", "white-space: normal"),
+)
+
 
 def style() -> str:
     dark = f"@media (prefers-color-scheme: dark) {{ :root {{ {_name_colours(DARK)} }} }}"
-    rules = "\n".join(f"{selector} {{ {said} }}" for selector, said in _RULES)
-    return f":root {{ color-scheme: light dark; {_name_colours(LIGHT)} }}\n{dark}\n{rules}\n"
+    rules, narrow = _write_rules(_RULES), _write_rules(_NARROW_RULES)
+    return (
+        f":root {{ color-scheme: light dark; {_name_colours(LIGHT)} }}\n{dark}\n{rules}\n"
+        f"@media (max-width: {NARROW_PIXELS}px) {{\n{narrow}\n}}\n"
+    )
+
+
+def _write_rules(rules: tuple[tuple[str, str], ...]) -> str:
+    return "\n".join(f"{selector} {{ {said} }}" for selector, said in rules)
 
 
 def _name_colours(colours: dict[str, str]) -> str:
