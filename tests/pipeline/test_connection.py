@@ -11,6 +11,7 @@ from odradek_pipeline.connection.session import (
     jars_for,
     read_connection,
     read_options,
+    with_packages,
 )
 from tests.support.broker_process import CHECKOUT
 
@@ -57,3 +58,12 @@ def test_the_image_has_the_jars_that_a_session_fetches(output_format: str) -> No
         group, artifact, version = package.split(":")
         assert f'<dependency org="{group}" name="{artifact}" rev="{version}"' in listed
     assert jars_for("parquet", "odradek") == []
+
+
+def test_fetched_jars_come_beside_the_packages_that_a_user_names() -> None:
+    named = {"spark.jars.packages": "org.apache.hadoop:hadoop-aws:3.4.1", "spark.master": "local[2]"}
+    assert with_packages(named, ["a:b:1", "c:d:2"]) == {
+        "spark.jars.packages": "a:b:1,c:d:2,org.apache.hadoop:hadoop-aws:3.4.1",
+        "spark.master": "local[2]",
+    }
+    assert with_packages({}, ["a:b:1"]) == {"spark.jars.packages": "a:b:1"}

@@ -30,6 +30,7 @@ CACHE = CHECKOUT / ".cache"
 KAFKA_VERSION = "4.1.1"
 KAFKA_OLD_VERSION = "3.9.1"
 KAFKA_FIRST_VERSION = "1.1.1"  # the last one with the consumers that share partitions through ZooKeeper
+HADOOP_VERSION = "3.4.1"
 SPARK_VERSION = "4.0.0"
 DELTA_VERSION = "4.0.0"
 ICEBERG_VERSION = "1.10.1"
@@ -179,6 +180,12 @@ def table_jars() -> list[Path]:
     folder = _fetched(CACHE / "tables" / f"{DELTA_VERSION}-{ICEBERG_VERSION}", coordinates)
     carried = {_artifact(jar) for jar in pyspark_jars().glob("*.jar")}
     return sorted(jar for jar in folder.glob("*.jar") if _artifact(jar) not in carried)
+
+
+def hdfs_classpath() -> str:
+    """Class path of a name node and a data node of the Hadoop that PySpark carries."""
+    hadoop, junit = "org.apache.hadoop:hadoop-client-minicluster", "junit:junit:4.13.2"
+    return _classpath("hdfs", hadoop, junit, "org.mockito:mockito-core:2.28.2", version=HADOOP_VERSION)
 
 
 def first_kafka_classpath(version: str = KAFKA_FIRST_VERSION) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,6 +42,7 @@ BINDING_VARIABLE = "ODRADEK_BINDING"  # names another folder
 # A job of a few megabytes gains nothing from Spark's 200, and each is a task, or a store of state, of its own.
 SHUFFLE_PARTITIONS_DEFAULT = 4
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+_PACKAGES = "spark.jars.packages"
 
 # Producers warn of settings that only consumers know.
 _READING_ONLY = frozenset(
@@ -97,6 +98,12 @@ def jars_for(output_format: str | None, reader: str | None, decoded: Collection[
     found = [CONNECTOR_PACKAGE] if reader == "kafka" else []
     avro = [AVRO_PACKAGE] if "avro" in decoded else []
     return [*found, *avro, *_FORMAT_PACKAGES.get(output_format or "", ())]
+
+
+def with_packages(options: Mapping[str, str], packages: Sequence[str]) -> dict[str, str]:
+    """`options` with packages for Spark's Ivy, before those that they name."""
+    named = [*packages, *filter(None, [options.get(_PACKAGES)])]
+    return {**options, _PACKAGES: ",".join(named)}
 
 
 def open_session(application: str, options: Mapping[str, str] | None = None) -> SparkSession:

@@ -20,6 +20,7 @@ from odradek_pipeline.connection.session import (
     jars_for,
     open_session,
     options_for,
+    with_packages,
 )
 from odradek_pipeline.connection.topics import read_log_facts
 from odradek_pipeline.errors import JobRefusedError, TerminatedError
@@ -137,7 +138,7 @@ def open_spark_session(
     options = options_for(output_format, settings.spark_options())
     options.setdefault("spark.ui.showConsoleProgress", "false")  # the console has a bar of its own
     if settings.fetch_jars:
-        options.setdefault("spark.jars.packages", ",".join(jars_for(output_format, reader, decoded)))
+        options = with_packages(options, jars_for(output_format, reader, decoded))
     was_there = SparkSession.getActiveSession() is not None
     spark: SparkSession | None = None
     is_cut_off = False
