@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.broker_process import CHECKOUT, Broker
+from tests.support.polling import SECONDS_MAX
 
 pytestmark = [pytest.mark.integration, pytest.mark.thorough]
 PARTITIONS = 3000
@@ -28,13 +29,13 @@ def test_a_partition_takes_what_the_page_says(tmp_path: Path) -> None:
         idle = process.memory_info().rss
         assert idle <= idle_mb * 1.25 * (1 << 20)
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        admin.create_topics([NewTopic("many", PARTITIONS, 1)])["many"].result(60)
+        admin.create_topics([NewTopic("many", PARTITIONS, 1)])["many"].result(SECONDS_MAX)
         producer = Producer(
             {"bootstrap.servers": broker.bootstrap, "queue.buffering.max.messages": PARTITIONS}
         )
         for partition in range(PARTITIONS):
             producer.produce("many", b"x" * 100, partition=partition)
-        assert producer.flush(60) == 0
+        assert producer.flush(SECONDS_MAX) == 0
         kb = (process.memory_info().rss - idle) / PARTITIONS / 1024
     finally:
         broker.stop()
