@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import NoneType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from odradek.foundation.errors import InvalidRequest
 from odradek.wire.records.compression import Compression
@@ -17,10 +17,14 @@ from odradek.wire.records.record import Headers
 
 if TYPE_CHECKING:
     from odradek.client.client import Client
+    from odradek.client.sync.client import Client as BlockingClient
 
 Buffer = bytes | bytearray | memoryview
 GivenHeaders = Sequence[tuple[str, Buffer | None]]
+Acks = int | Literal["all", "-1", "0", "1"]
 T = TypeVar("T")
+
+_ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
 
 
 def client_of(given: object, user: str) -> Client:
@@ -29,11 +33,38 @@ def client_of(given: object, user: str) -> Client:
 
     if isinstance(given, Client):
         return given
+    if _is_of_other_form(given, "odradek.client.sync"):
+        raise TypeError(
+            f"{user} takes a Client of asyncio, not one of odradek.sync; write: from odradek.sync import {user}"
+        )
     name = user.lower()
     raise TypeError(
         f"{user} takes a Client, not {_kind(given)}; write: "
         f"async with Client('127.0.0.1:9092') as client, {user}(client) as {name}:"
     )
+
+
+def blocking_client_of(given: object, user: str) -> BlockingClient:
+    """As `client_of`, for the synchronous form."""
+    from odradek.client.sync.client import Client
+
+    if isinstance(given, Client):
+        return given
+    if _is_of_other_form(given, "odradek.client.client"):
+        raise TypeError(
+            f"odradek.sync.{user} takes a Client of odradek.sync, not one of asyncio; "
+            "write: from odradek.sync import Client"
+        )
+    name = user.lower()
+    raise TypeError(
+        f"{user} takes a Client, not {_kind(given)}; write: "
+        f"with Client('127.0.0.1:9092') as client, {user}(client) as {name}:"
+    )
+
+
+def _is_of_other_form(given: object, home: str) -> bool:
+    """Whether `given` is a Client that a module in `home` defines; it is not imported to ask."""
+    return type(given).__name__ == "Client" and type(given).__module__.startswith(home)
 
 
 def topic_name(given: object, *, argument: str = "topic") -> str:
@@ -96,6 +127,16 @@ def find_compression(given: Compression | str) -> Compression:
     if given not in names:
         raise InvalidRequest(f"compression is {given!r}; it can be {', '.join(names)}")
     return names[given]
+
+
+def find_acks(given: object) -> int:
+    """The acknowledgements to wait for, by Kafka's names or numbers: 0, 1, -1 and all. Raises InvalidRequest."""
+    if isinstance(given, bool) or not isinstance(given, int | str):
+        raise TypeError(f"acks has to be 0, 1, -1 or 'all', not {_kind(given)}")
+    found = _ACKS.get(str(given).lower())
+    if found is None:
+        raise InvalidRequest(f"acks is {given!r}; it can be 0, 1 or 'all' (-1)")
+    return found
 
 
 def whole_number(given: object, argument: str) -> int:

@@ -30,6 +30,10 @@ PRODUCER_QUEUE_FAILURES_MAX: Final = 10_000
 # How long the end of a program may wait for messages of a producer that was not closed.
 PRODUCER_QUEUE_EXIT_SECONDS_MAX: Final = 10.0
 
+# How long a synchronous client waits for a cancelled call to end, and at its own end for its connections to close. Both
+# take milliseconds, unless a broker does not answer.
+BLOCKING_END_SECONDS_MAX: Final = 10.0
+
 # A consumer that shares partitions through ZooKeeper computes its share once changes have stopped for so long, or after
 # so long at the latest. The start of a group with hundreds of members is then few passes for each.
 CONSUMER_QUIET_SECONDS: Final = 0.075

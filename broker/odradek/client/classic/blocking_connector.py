@@ -9,10 +9,10 @@ from odradek.client.classic.connector import Connector
 from odradek.client.classic.connector_face import ConnectorFace
 from odradek.client.classic.group_offsets import StartOffsets
 from odradek.client.classic.messages import Decoder
-from odradek.client.classic.own_loops import EngineThread
 from odradek.client.classic.properties import CONSUMER, Properties
 from odradek.client.classic.registrations import STATIC, Registration, TopicFilter
 from odradek.client.classic.streams import KafkaStream, OnProgress
+from odradek.client.own_loops import EngineThread
 from odradek.foundation.ids import TopicPartition
 from odradek.network.network import Network
 

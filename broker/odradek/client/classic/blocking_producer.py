@@ -18,9 +18,9 @@ from odradek.client.classic.messages import (
     Partitioner,
     ProducerData,
 )
-from odradek.client.classic.own_loops import CallerLoop
 from odradek.client.classic.producer_queue import ProducerQueue
 from odradek.client.classic.properties import PRODUCER, Properties
+from odradek.client.own_loops import CallerLoop
 from odradek.network.network import Network
 
 Data = KeyedMessage | ProducerData

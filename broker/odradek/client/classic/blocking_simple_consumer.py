@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from odradek.client.classic.message_sets import MessageSet
-from odradek.client.classic.own_loops import CallerLoop
 from odradek.client.classic.simple_consumer import FetchRequest
 from odradek.client.classic.simple_consumer import SimpleConsumer as AsyncSimpleConsumer
+from odradek.client.own_loops import CallerLoop
 from odradek.network.network import Network
 
 

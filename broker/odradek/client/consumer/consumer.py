@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.client import Client
+from odradek.client.consumer.ahead import NOTHING_AHEAD, ReadAhead
 from odradek.client.consumer.blocks import ConsumerRecord, RecordBlock
 from odradek.client.consumer.fetches import (
     AskedEpoch,
@@ -88,6 +89,7 @@ class PartitionConsumer:
         self._closed = False
         self._is_woken = False
         self._taking: PartitionPosition | None = None  # whose records `take_next` returns
+        self._ahead = NOTHING_AHEAD
 
     async def __aenter__(self) -> PartitionConsumer:
         return self
@@ -110,6 +112,7 @@ class PartitionConsumer:
         """Read exactly these partitions from these offsets on. One that stays at its position keeps its fetched
         records. `epochs` has the leader epochs of the records before these offsets, if known.
         """
+        self._settle()
         epochs = epochs or {}
         kept: dict[TopicPartition, PartitionPosition] = {}
         for key, offset in offsets.items():
@@ -131,16 +134,19 @@ class PartitionConsumer:
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Continue from `offset` in one partition. Raises InvalidRequest if it is not assigned."""
+        self._settle()
         self._get_assigned(partition).seek(offset)
         self._changed.set()
 
     def position(self, partition: TopicPartition) -> int:
         """The offset of the next record to return. Raises InvalidRequest if the partition is not assigned."""
-        return self._get_assigned(partition).position
+        found, ahead = self._get_assigned(partition), self._ahead.find_next(partition)
+        return found.position if ahead is None else ahead.offset
 
     def epoch(self, partition: TopicPartition) -> int:
         """The leader epoch of the record before the position; -1 if unknown."""
-        return self._positions[partition].epoch
+        ahead = self._ahead.find_next(partition)
+        return self._positions[partition].epoch if ahead is None else ahead.epoch
 
     def high_watermark(self, partition: TopicPartition) -> int:
         """The end of the readable records at the last fetch; -1 before the first one. Raises as `position`."""
@@ -173,17 +179,44 @@ class PartitionConsumer:
         Without `records_max` it returns all fetched batches: `CHUNKS_PER_PARTITION_MAX` answers of each partition at
         most.
         """
+        return self._take_blocks(records_max) if await self._wait_for_data(timeout_ms) else []
+
+    def _take_blocks(self, records_max: int | None) -> list[RecordBlock]:
         taken: list[RecordBlock] = []
-        if await self._wait_for_data(timeout_ms):
-            for key in self._in_turn():
-                blocks = self._positions[key].take_blocks(records_max)
-                taken += blocks
-                if records_max is not None:
-                    records_max -= sum(block.record_count for block in blocks)
-                    if records_max <= 0:
-                        break
-            self._start_fetches()
+        for key in self._in_turn():
+            blocks = self._positions[key].take_blocks(records_max)
+            taken += blocks
+            if records_max is not None:
+                records_max -= sum(block.record_count for block in blocks)
+                if records_max <= 0:
+                    break
+        self._start_fetches()
         return taken
+
+    async def read_ahead(self, *, records_max: int, timeout_ms: int) -> ReadAhead:
+        """As `poll`, for another thread, which takes the records one at a time. Until it has, positions are before
+        them, and any other call continues there. For a consumer that is read in no other way.
+        """
+        self._settle()
+        self._is_woken = False  # this is the poll that it asks for
+        if not await self._wait_for_data(timeout_ms):
+            return NOTHING_AHEAD
+        epochs = {key: position.epoch for key, position in self._positions.items()}
+        blocks = self._take_blocks(records_max)
+        self._ahead = ReadAhead([record for block in blocks for record in block.consumer_records()], epochs)
+        return self._ahead
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the next record needs a `poll` first, which raises an error, or joins a group. Any thread may ask."""
+        return self._closed or self._failure is not None or self._is_woken
+
+    def _settle(self) -> None:
+        """Put back what was read ahead and nobody has taken."""
+        ahead, self._ahead = self._ahead, NOTHING_AHEAD
+        for key, place in ahead.give_back().items():
+            if key in self._positions:
+                self._positions[key].seek(place.offset, epoch=place.epoch)
 
     def take_next(self) -> ConsumerRecord | None:
         """The next record if `poll` would return it at once. None means: call `poll`."""

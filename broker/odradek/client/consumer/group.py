@@ -18,6 +18,7 @@ from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.admin.results import CommittedOffset, ListedOffset
 from odradek.client.client import Client
+from odradek.client.consumer.ahead import ReadAhead
 from odradek.client.consumer.assignors import Subscriber, assign_range
 from odradek.client.consumer.blocks import ConsumerRecord, RecordBlock
 from odradek.client.consumer.consumer import PartitionConsumer
@@ -164,9 +165,21 @@ class GroupConsumer:
 
     def take_next(self) -> ConsumerRecord | None:
         """As `PartitionConsumer.take_next`; None while the group changes."""
-        if self._closed or self._failure is not None or self._must_join:
-            return None
-        return self._consumer.take_next()
+        return None if self._is_due_to_poll else self._consumer.take_next()
+
+    async def read_ahead(self, *, records_max: int, timeout_ms: int) -> ReadAhead:
+        """As `PartitionConsumer.read_ahead`. Joins the group first if that is due."""
+        await self._be_member()
+        return await self._consumer.read_ahead(records_max=records_max, timeout_ms=timeout_ms)
+
+    @property
+    def is_interrupted(self) -> bool:
+        """As `PartitionConsumer.is_interrupted`; True while the group changes."""
+        return self._is_due_to_poll or self._consumer.is_interrupted
+
+    @property
+    def _is_due_to_poll(self) -> bool:
+        return self._closed or self._failure is not None or self._must_join
 
     async def poll(self, *, records_max: int = 500, timeout_ms: int = 1_000) -> list[ConsumerRecord]:
         """Up to `records_max` records. Joins the group first if that is due. Raises as `Consumer.poll`."""

@@ -19,6 +19,7 @@ from typing import Final
 from odradek.client.admin.logs import EARLIEST, LogAdmin
 from odradek.client.arguments import client_of, topic_name
 from odradek.client.client import Client
+from odradek.client.consumer.ahead import ReadAhead
 from odradek.client.consumer.blocks import ConsumerRecord
 from odradek.client.consumer.consumer import RESET_TIMESTAMPS, PartitionConsumer
 from odradek.client.consumer.fetches import FetchBounds
@@ -150,13 +151,26 @@ class Consumer:
         Raises a partition's final error: OffsetOutOfRange, LogTruncated, UnknownTopicOrPartition, CorruptRecord. Raises
         FencedInstanceId when another member has replaced this one.
         """
+        await self._prepare_to_read()
+        return await self._source.poll(records_max=records_max, timeout_ms=timeout_ms)
+
+    async def read_ahead(self, *, records_max: int, timeout_ms: int) -> ReadAhead:
+        """As `poll`, for the synchronous form; see `PartitionConsumer.read_ahead`."""
+        await self._prepare_to_read()
+        return await self._source.read_ahead(records_max=records_max, timeout_ms=timeout_ms)
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the next record needs another `read_ahead` first. Any thread may ask."""
+        return self._is_closed or self._source.is_interrupted
+
+    async def _prepare_to_read(self) -> None:
         self._require_running()
         if not self._is_assigned:
             raise InvalidRequest(
-                "there is nothing to read: name topics, as in Consumer(client, 'orders'), or await consumer.assign"
+                "there is nothing to read: name topics, as in Consumer(client, 'orders'), or call consumer.assign"
             )
         await self._take_new_partitions()
-        return await self._source.poll(records_max=records_max, timeout_ms=timeout_ms)
 
     # --- positions ------------------------------------------------------------------------------------------------
 

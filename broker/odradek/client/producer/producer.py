@@ -11,10 +11,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, cast
 
 from odradek.client.arguments import (
+    Acks,
     Buffer,
     GivenHeaders,
     all_record_bytes,
     client_of,
+    find_acks,
     find_compression,
     record_parts,
     topic_name,
@@ -72,7 +74,7 @@ class Producer(TransactionCalls):
         self,
         client: Client,
         *,
-        acks: int = ACKS_ALL,
+        acks: Acks = "all",
         is_idempotent: bool = True,
         compression: Compression | str = Compression.NONE,
         linger_ms: float = 5.0,
@@ -88,13 +90,12 @@ class Producer(TransactionCalls):
         on_retry: OnRetry | None = None,
         audit: Audit | None = None,
     ) -> None:
-        if acks not in (0, 1, ACKS_ALL):
-            raise InvalidRequest(f"acks is {acks}; it can be 0, 1 or -1 (all)")
+        acks = find_acks(acks)
         if transactional_id is not None:
             topic_name(transactional_id, argument="transactional_id")
             if acks != ACKS_ALL or not is_idempotent:
                 raise InvalidRequest(
-                    "a transactional producer is idempotent and waits for all replicas (acks -1)"
+                    "a transactional producer is idempotent and waits for all replicas: acks='all'"
                 )
         self._client = client_of(client, "Producer")
         self._buffer_bytes_max = buffer_bytes_max
