@@ -130,7 +130,7 @@ class EngineThread(_OwnLoop):
             return waiting.result
         if isinstance(failure, asyncio.CancelledError):
             raise self._closed_error("the client was closed while this call waited") from None
-        raise _for_caller(failure)
+        raise failure
 
     def read(self, work: Callable[[], T]) -> T:
         """The result of `work()`, which the loop's thread computes between two turns. After the end nothing else uses
@@ -205,7 +205,7 @@ class _Call(Generic[T]):
         if task.cancelled():
             self.failure = asyncio.CancelledError()
         elif (failure := task.exception()) is not None:
-            self.failure = failure
+            self.failure = _for_caller(failure)
         else:
             self.result = task.result()
         self._ended.set()
@@ -230,11 +230,12 @@ class _Call(Generic[T]):
 
 def _for_caller(failure: BaseException) -> BaseException:
     """The error for one caller. One error may be the reason of several calls, as that of a batch is of its records.
-    Each caller gets a copy, so that its traceback has no lines of another call.
+    Each caller gets a copy, so that its traceback has no lines of another call. It is made on the loop's thread.
     """
     if not isinstance(failure, OdradekError):
         return failure
     own = copy.copy(failure)
     own.__cause__, own.__context__ = failure.__cause__, failure.__context__
     own.__suppress_context__ = failure.__suppress_context__
-    return own.with_traceback(failure.__traceback__)
+    own.__traceback__, failure.__traceback__ = failure.__traceback__, None
+    return own

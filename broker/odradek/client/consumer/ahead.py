@@ -7,7 +7,7 @@ counts as read when it is taken here. So positions and commits are exact, althou
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from odradek.client.consumer.blocks import ConsumerRecord
@@ -22,22 +22,25 @@ class NextRead(NamedTuple):
 
 
 class ReadAhead:
-    """`records` are in order, and those of a partition are together. `epochs` has the leader epoch before the first
-    one of each partition, as far as it is known.
+    """`lists` are the records of each block, in order. Blocks of a partition are together. `epochs` has the leader
+    epoch before the first record of each partition, as far as it is known.
     """
 
     __slots__ = ("_epochs", "_left", "_records", "_spans")
 
-    def __init__(self, records: Sequence[ConsumerRecord], epochs: Mapping[TopicPartition, int]) -> None:
-        self._records = records
-        # The numbers of the records that nobody has taken. A deque's ends are safe to take from in any thread.
-        self._left = deque(range(len(records)))
+    def __init__(
+        self, lists: Iterable[Sequence[ConsumerRecord]], epochs: Mapping[TopicPartition, int]
+    ) -> None:
+        self._records: list[ConsumerRecord] = []
         self._epochs = epochs
         self._spans: dict[TopicPartition, tuple[int, int]] = {}
-        for index, record in enumerate(records):
-            key = _key_of(record)
-            start, _ = self._spans.get(key, (index, index))
-            self._spans[key] = start, index + 1
+        for records in lists:
+            index = len(self._records)
+            self._records += records
+            start, _ = self._spans.get(key := _key_of(records[0]), (index, index))
+            self._spans[key] = start, len(self._records)
+        # The numbers of the records that nobody has taken. A deque's ends are safe to take from in any thread.
+        self._left = deque(range(len(self._records)))
 
     @property
     def has_left(self) -> bool:

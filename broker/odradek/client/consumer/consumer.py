@@ -203,7 +203,7 @@ class PartitionConsumer:
             return NOTHING_AHEAD
         epochs = {key: position.epoch for key, position in self._positions.items()}
         blocks = self._take_blocks(records_max)
-        self._ahead = ReadAhead([record for block in blocks for record in block.consumer_records()], epochs)
+        self._ahead = ReadAhead((block.consumer_records() for block in blocks), epochs)
         return self._ahead
 
     @property

@@ -69,11 +69,6 @@ class Client(Face[AsyncClient]):
         """The cached metadata, without a request."""
         return self._read(lambda inner: inner.cluster)
 
-    @property
-    def request_timeout_ms(self) -> int:
-        """How long one request waits for its answer."""
-        return self._inner.request_timeout_ms
-
     connect = blocking(AsyncClient.connect)
     topics = blocking(AsyncClient.topics)
     refresh = blocking(AsyncClient.refresh)

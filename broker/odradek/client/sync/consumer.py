@@ -55,7 +55,7 @@ class Consumer(Face[AsyncConsumer]):
             heartbeat_interval_ms=heartbeat_interval_ms,
             bounds=bounds,
         )
-        super().__init__(client._engine, inner)
+        super().__init__(client._engine, inner, owner=client)
         self._ahead = NOTHING_AHEAD
         self._filling = threading.Lock()
 

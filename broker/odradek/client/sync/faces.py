@@ -18,11 +18,12 @@ InnerT = TypeVar("InnerT")
 
 
 class Face(Generic[InnerT]):
-    """An object of the asyncio form, for programs without an event loop."""
+    """An object of the asyncio form, for programs without an event loop. `owner` is what lives as long as this."""
 
-    def __init__(self, engine: EngineThread, inner: InnerT) -> None:
+    def __init__(self, engine: EngineThread, inner: InnerT, *, owner: object = None) -> None:
         self._engine = engine
         self._inner = inner
+        self._owner = owner
 
     def _call(self, work: Callable[[InnerT], Coroutine[Any, Any, R]]) -> R:
         return self._engine.call(lambda: work(self._inner))

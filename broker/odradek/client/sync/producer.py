@@ -101,6 +101,7 @@ class Producer(Face[AsyncProducer]):
                 on_retry=on_retry,
                 audit=audit,
             ),
+            owner=client,
         )
 
     def __enter__(self) -> Producer:
@@ -154,7 +155,7 @@ class Producer(Face[AsyncProducer]):
                 topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
             )
         )
-        return Delivery(self._engine, delivery)
+        return Delivery(self._engine, delivery, owner=self)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
