@@ -73,8 +73,8 @@ def _without_scheme(text: str) -> str:
         return rest if separator else text
     if scheme.lower() in _SECURE:
         raise ValueError(
-            f"{text!r} asks for {scheme.upper()}, which this client does not support; "
-            "name a PLAINTEXT listener of the broker as HOST:PORT"
+            f"{text!r} has a protocol, and an address has none; write {rest or 'HOST:PORT'!r}, and set "
+            f"security.protocol to {scheme.upper()}"
         )
     host = rest.partition("/")[0]
     written = host if ":" in host else f"{host or 'HOST'}:{PORT_DEFAULT}"

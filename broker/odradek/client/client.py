@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,6 +30,7 @@ from odradek.foundation.client_limits import (
 )
 from odradek.foundation.errors import (
     CoordinatorNotAvailable,
+    InvalidRequest,
     LeaderNotAvailable,
     NotController,
     NotCoordinator,
@@ -61,13 +62,18 @@ class Client:
     """A cluster as a client sees it. `async with Client("127.0.0.1:9092") as client:` connects and closes.
 
     `bootstrap` is one address or several (`host:port,[::1]:9093`); they are tried in order until one answers.
+    `security` has Kafka's own properties: security.protocol, sasl.mechanism, sasl.jaas.config, ssl.*.
     `request_timeout_ms` is for one request, `api_timeout_ms` for a call with its retries (by default as long).
+
+    Raises ValueError for an address, and SettingError for a property that cannot serve; DependencyError where a file
+    of PKCS#12 or a token needs a package that is not installed.
     """
 
     def __init__(
         self,
         bootstrap: str | Iterable[str],
         *,
+        security: Mapping[str, str] | None = None,
         client_id: str = "odradek",
         request_timeout_ms: int = 30_000,
         api_timeout_ms: int | None = None,
@@ -82,6 +88,12 @@ class Client:
         self._api_timeout_ms = api_timeout_ms or request_timeout_ms
         self._connect_timeout_ms = connect_timeout_ms
         self._metadata_age_seconds_max = metadata_age_ms_max / 1000
+        if security is not None:
+            if network is not None:
+                raise InvalidRequest("a client takes security or a network of its own, not both")
+            from odradek.client.secured import network_with
+
+            network = network_with(security, client_id=client_id)
         self._network = network or SystemNetwork()
         self.random = random or Random()
         self._connections: dict[tuple[Address, str], BrokerConnection] = {}

@@ -7,7 +7,7 @@ of Kafka's clients, and unknown keys, give a warning.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,7 +15,8 @@ from odradek.foundation.endpoints import SECURITY_PROTOCOLS
 from odradek.foundation.errors import SettingError
 from odradek.foundation.settings.declaration import integer, text
 from odradek.foundation.settings.known_names import read_names
-from odradek.foundation.settings.tables import SettingTable, read_setting
+from odradek.foundation.settings.tables import SettingTable, read_setting, suggest
+from odradek.foundation.words import nearest_name
 
 BOOTSTRAP_SERVERS: Final = "bootstrap.servers"
 CLIENT_ID: Final = "client.id"
@@ -55,6 +56,27 @@ SECURITY_PROPERTIES: Final = frozenset({
     "ssl.keystore.password", "ssl.keystore.type", "ssl.protocol", "ssl.truststore.certificates",
     "ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.type",
 })  # fmt: skip
+# What other clients call properties of security, and what to write instead.
+_LOGIN: Final = (
+    'the user and the password in sasl.jaas.config: …LoginModule required username="…" password="…";'
+)
+_OTHER_NAMES: Final = {
+    "sasl.mechanisms": "sasl.mechanism",
+    "sasl.password": _LOGIN,
+    "sasl.username": _LOGIN,
+    "ssl.ca.location": "ssl.truststore.location, with ssl.truststore.type=PEM",
+    "ssl.certificate.location": "ssl.keystore.location, with ssl.keystore.type=PEM: certificate and key in one file",
+    "ssl.key.location": "ssl.keystore.location, with ssl.keystore.type=PEM: certificate and key in one file",
+}
+# What a Client takes by other arguments.
+_ARGUMENTS: Final = {
+    BOOTSTRAP_SERVERS: "bootstrap",
+    CLIENT_ID: "client_id",
+    REQUEST_TIMEOUT_MS: "request_timeout_ms",
+    API_TIMEOUT_MS: "api_timeout_ms",
+    CONNECT_TIMEOUT_MS: "connect_timeout_ms",
+    METADATA_AGE_MS: "metadata_age_ms_max",
+}
 # Keys that Kafka's tools read from the same files, and the verb's option for each.
 _OPTIONS: Final = {
     "acks": "produce --acks",
@@ -100,6 +122,39 @@ def read_client_properties(entries: Mapping[str, str], *, source: str) -> ReadPr
     return ReadProperties(values, tuple(warnings))
 
 
+def security_of(properties: Mapping[str, str]) -> dict[str, str]:
+    """Those that are about security. They hold secrets."""
+    return {
+        name: value
+        for name, value in properties.items()
+        if name == SECURITY_PROTOCOL or name in SECURITY_PROPERTIES
+    }
+
+
+def check_security(given: Mapping[str, str], *, source: str) -> None:
+    """Refuse what is no property of security, before anything is sent. Raises SettingError, and TypeError for a value
+    that is no text. Values are never shown.
+    """
+    if not isinstance(given, Mapping):
+        raise TypeError(
+            f"{source} has to be a mapping of Kafka's properties, like {{'security.protocol': 'SSL'}}, "
+            f"not a {type(given).__name__}"
+        )
+    for name, value in given.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise TypeError(
+                f"{source}: the value of {name!r} has to be a str, not a {type(value).__name__}; write str(…)"
+            )
+        if name in _ARGUMENTS:
+            raise SettingError(
+                f"{source}: {name} is no property of security; write Client(…, {_ARGUMENTS[name]}=…)"
+            )
+        if not name.startswith(_SECURITY_PREFIXES):
+            hint = suggest(name, (SECURITY_PROTOCOL, *SECURITY_PROPERTIES))
+            raise SettingError(f"{source}: {name} is no property of security{hint}")
+    _refuse_security(given, source)
+
+
 def _refuse_security(entries: Mapping[str, str], source: str) -> None:
     """Refuse keys of security that this client does not have, and those that its protocol makes no use of."""
     protocol = entries.get(SECURITY_PROTOCOL, PLAINTEXT).strip().upper()
@@ -112,13 +167,23 @@ def _refuse_security(entries: Mapping[str, str], source: str) -> None:
     if missing:
         raise SettingError(
             f"{source} asks for security that this client does not have: {', '.join(missing)}. Nothing was sent. "
-            "Remove the keys, or use another client"
+            f"{_remedy(missing)}"
         )
     if asked and protocol == PLAINTEXT:
         raise SettingError(
             f"{source} has {', '.join(asked)}, and {SECURITY_PROTOCOL} is PLAINTEXT, which uses none of them. Nothing "
             f"was sent. Set {SECURITY_PROTOCOL} to SSL, SASL_PLAINTEXT or SASL_SSL, or remove the keys"
         )
+
+
+def _remedy(missing: Sequence[str]) -> str:
+    """What to write instead of a name of security that is unknown."""
+    for name in missing:
+        if name in _OTHER_NAMES:
+            return f"Instead of {name} write {_OTHER_NAMES[name]}"
+        if (nearest := nearest_name(name, (SECURITY_PROTOCOL, *sorted(SECURITY_PROPERTIES)))) is not None:
+            return f"Instead of {name} write {nearest}, if you mean that; else remove it"
+    return "Remove the keys, or use another client"
 
 
 def _check_addresses(addresses: str, source: str) -> None:

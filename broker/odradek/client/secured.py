@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from odradek.client.properties import PLAINTEXT, SECURITY_PROTOCOL
+from odradek.client.properties import PLAINTEXT, SECURITY_PROTOCOL, check_security
 from odradek.foundation.settings.broker_settings import USED
 from odradek.network.network import Network, SystemNetwork
 from odradek.network.secured import ConnectionSecurity, SecureNetwork, connection_security
@@ -14,6 +14,14 @@ from odradek.security.tls.contexts import client_context
 
 if TYPE_CHECKING:
     from odradek.foundation.settings.declaration import SettingValue
+
+
+def network_with(security: Mapping[str, str], *, client_id: str) -> Network | None:
+    """The network for `Client(security=…)`. Raises as `secured_network`, SettingError for a property that is none of
+    security too, and TypeError for a value that is no text.
+    """
+    check_security(security, source="security")
+    return secured_network(security, client_id=client_id)
 
 
 def secured_network(properties: Mapping[str, str], *, client_id: str = "odradek") -> Network | None:

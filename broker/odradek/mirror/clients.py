@@ -12,8 +12,8 @@ from odradek.client.properties import (
     CONNECT_TIMEOUT_MS,
     METADATA_AGE_MS,
     REQUEST_TIMEOUT_MS,
+    security_of,
 )
-from odradek.client.secured import secured_network
 from odradek.mirror.settings import ClusterSettings
 
 _CLIENT_ID: Final = "odradek-mirror"
@@ -38,5 +38,5 @@ def client_of(cluster: ClusterSettings) -> Client:
         api_timeout_ms=number(API_TIMEOUT_MS, request_ms),
         connect_timeout_ms=number(CONNECT_TIMEOUT_MS, _CONNECT_MS),
         metadata_age_ms_max=number(METADATA_AGE_MS, _METADATA_MS),
-        network=secured_network(properties, client_id=client_id),
+        security=security_of(properties),
     )

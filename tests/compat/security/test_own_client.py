@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from odradek import sync
 from odradek.client.client import Client
 from odradek.client.errors import ConnectionFailed
-from odradek.client.secured import secured_network
+from odradek.foundation.event_loop import run
 from tests.compat.security.conftest import PASSWORD
 from tests.support.broker_process import CHECKOUT, SecuredBroker
 from tests.support.stories import in_real_time
@@ -101,8 +102,22 @@ async def test_a_certificate_for_another_host_is_refused(secured: SecuredBroker)
     asked = properties(secured, "CLIENTS")
     # Another name of 127.0.0.1, which the certificate does not have.
     with pytest.raises(ConnectionFailed, match="certificate is refused"):
-        async with Client(f"127.1:{port}", network=secured_network(asked), api_timeout_ms=3000):
+        async with Client(f"127.1:{port}", security=asked, api_timeout_ms=3000):
             pass
     anyone = asked | {"ssl.endpoint.identification.algorithm": ""}
-    async with Client(f"127.1:{port}", network=secured_network(anyone)) as client:
+    async with Client(f"127.1:{port}", security=anyone) as client:
         assert client.cluster.brokers
+
+
+@pytest.mark.parametrize("listener", ["CLIENTS", "NAMED", "LOGIN", "CLEAR"])
+def test_both_forms_log_in_with_properties(secured: SecuredBroker, listener: str) -> None:
+    """Also one after another, as each has a network of its own."""
+    security = properties(secured, listener)
+    with sync.Client(secured.bootstraps[listener], security=security) as client:
+        assert sync.Admin(client).topics.list() is not None
+
+    async def ask() -> None:
+        async with Client(secured.bootstraps[listener], security=security) as client:
+            assert client.cluster.brokers
+
+    run(ask())

@@ -24,9 +24,9 @@ from odradek.client.properties import (
     METADATA_AGE_MS,
     PLAINTEXT,
     REQUEST_TIMEOUT_MS,
-    SECURITY_PROPERTIES,
     SECURITY_PROTOCOL,
     ReadProperties,
+    security_of,
 )
 
 if TYPE_CHECKING:
@@ -85,11 +85,7 @@ class ClientSettings:
     @property
     def security(self) -> dict[str, str]:
         """The properties of security. They hold secrets."""
-        return {
-            name: one.value
-            for name, one in self.values.items()
-            if name == SECURITY_PROTOCOL or name in SECURITY_PROPERTIES
-        }
+        return security_of({name: one.value for name, one in self.values.items()})
 
     def milliseconds(self, name: str) -> int:
         """The value of a time by the property's name, as REQUEST_TIMEOUT_MS."""
@@ -104,14 +100,9 @@ def new_client(settings: ClientSettings, *, wait_ms_max: int | None = None) -> C
         timeout_ms = settings.milliseconds(name)
         return timeout_ms if wait_ms_max is None else min(timeout_ms, wait_ms_max)
 
-    network = None
-    if settings.is_secured:
-        from odradek.client.secured import secured_network
-
-        network = secured_network(settings.security, client_id=settings.client_id)
     return Client(
         settings.bootstrap.value,
-        network=network,
+        security=settings.security if settings.is_secured else None,
         client_id=settings.client_id,
         request_timeout_ms=at_most(REQUEST_TIMEOUT_MS),
         api_timeout_ms=at_most(API_TIMEOUT_MS),

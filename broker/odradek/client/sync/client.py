@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from random import Random
 
 from odradek.client.client import Client as AsyncClient
@@ -26,6 +26,7 @@ class Client(Face[AsyncClient]):
         self,
         bootstrap: str | Iterable[str],
         *,
+        security: Mapping[str, str] | None = None,
         client_id: str = "odradek",
         request_timeout_ms: int = 30_000,
         api_timeout_ms: int | None = None,
@@ -36,6 +37,7 @@ class Client(Face[AsyncClient]):
     ) -> None:
         inner = AsyncClient(
             bootstrap,
+            security=security,
             client_id=client_id,
             request_timeout_ms=request_timeout_ms,
             api_timeout_ms=api_timeout_ms,
