@@ -183,3 +183,116 @@ def test_settings_that_cannot_be_are_refused() -> None:
 
     offline(work)
     assert find_compression("lz4") is Compression.LZ4
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (
+            lambda client: Admin(client).topics.create("t", partitions="3"),
+            "partitions has to be an int, not a str",
+        ),
+        (lambda client: Admin(client).topics.delete(5), "name has to be a str, not an int"),
+        (
+            lambda client: Admin(client).topics.delete_many("orders"),
+            r"names has to be a sequence of str, not a str; write \['orders'\]",
+        ),
+        (
+            lambda client: Admin(client).topics.create("t", configs=[("a", "b")]),
+            "configs has to be a mapping of str to str or float or None, not a list",
+        ),
+        (
+            lambda client: Admin(client).logs.list_offsets({"t": -1}),
+            r"a key of timestamps_ms has to be a TopicPartition, not a str; write TopicPartition\('orders', 0\)",
+        ),
+        (
+            lambda client: Admin(client).logs.delete_records({TopicPartition("t", 0): "5"}),
+            r"before\[TopicPartition\(topic='t', partition=0\)\] has to be an int, not a str",
+        ),
+        (lambda client: Admin(client).brokers.drain("1"), "broker_id has to be an int, not a str"),
+        (
+            lambda client: Admin(client).configs.describe("topic", "t"),
+            "resource_type has to be a ResourceType, not a",
+        ),
+        (
+            lambda client: Admin(client).scram.describe("anna"),
+            r"users has to be a sequence of str.*\['anna'\]",
+        ),
+        (lambda client: Consumer(client, "t").poll(timeout_ms="5"), "timeout_ms has to be an int, not a str"),
+        (
+            lambda client: Consumer(client, "t").commit({TopicPartition("t", 0): "5"}),
+            "has to be an int, not a str",
+        ),
+        (
+            lambda client: Consumer(client).assign([TopicPartition("t", 0)]),
+            "offsets has to be a mapping of Topic",
+        ),
+        (
+            lambda client: Consumer(client).seek("t", 0),
+            "partition has to be a TopicPartition, not a str; write",
+        ),
+        (
+            lambda client: Producer(client).send_offsets_to_transaction([5], "g"),
+            "offsets has to be a mapping of TopicPartition to int, not a list",
+        ),
+    ],
+)
+def test_a_call_names_the_argument_of_a_wrong_type(
+    call: Callable[[Client], Awaitable[object]], said: str
+) -> None:
+    async def work(client: Client) -> None:
+        with pytest.raises(TypeError, match=said):
+            await call(client)
+
+    offline(work)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda _: Client("a:1", client_id=5), "client_id has to be a str, not an int"),
+        (lambda _: Client("a:1", request_timeout_ms="5"), "request_timeout_ms has to be an int, not a str"),
+        (lambda client: Producer(client, linger_ms="5"), "linger_ms has to be a float, not a str"),
+        (lambda client: Producer(client, is_idempotent=1), "is_idempotent has to be a bool, not an int"),
+        (
+            lambda client: Producer(client, buffer_bytes_max=1.5),
+            "buffer_bytes_max has to be an int, not a float",
+        ),
+        (lambda client: Producer(client, on_failure="print"), "on_failure has to be a callable, not a str"),
+        (lambda client: Producer(client, audit=["t"]), "audit has to be an Audit, not a list"),
+        (lambda client: Producer(client, acks=None), "acks has to be 0, 1, -1 or 'all', not None"),
+        (lambda client: Producer(client, acks=True), "acks has to be 0, 1, -1 or 'all', not a bool"),
+        (lambda client: Consumer(client, "t", group_id=5), "group_id has to be a str, not an int"),
+        (
+            lambda client: Consumer(client, "t", bounds={}),
+            "bounds has to be a FetchBounds, not a dict",
+        ),
+    ],
+)
+def test_an_argument_of_a_class_is_named_too(make: Callable[[Client], object], said: str) -> None:
+    async def work(client: Client) -> None:
+        with pytest.raises(TypeError, match=said):
+            make(client)
+
+    offline(work)
+
+
+@pytest.mark.parametrize(
+    ("acks", "meant"),
+    [("all", -1), ("ALL", -1), ("-1", -1), (-1, -1), ("0", 0), (0, 0), ("1", 1), (1, 1)],
+)
+def test_acks_have_the_names_and_numbers_of_kafka(acks: Any, meant: int) -> None:
+    async def work(client: Client) -> None:
+        assert Producer(client, acks=acks)._sender._settings.acks == meant
+
+    offline(work)
+
+
+def test_other_acks_are_refused() -> None:
+    async def work(client: Client) -> None:
+        with pytest.raises(InvalidRequest, match=r"acks is 'most'; it can be 0, 1 or 'all' \(-1\)"):
+            Producer(client, acks="most")  # type: ignore[arg-type]
+        with pytest.raises(InvalidRequest, match="acks is 2"):
+            Producer(client, acks=2)
+
+    offline(work)

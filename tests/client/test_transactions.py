@@ -172,7 +172,7 @@ async def test_closing_aborts_what_is_open(client: Client, unique: str) -> None:
 @with_client
 async def test_what_does_not_fit_a_transaction_is_refused(client: Client, unique: str) -> None:
     await Admin(client).topics.create(unique, partitions=1)
-    with pytest.raises(errors.InvalidRequest, match="acks -1"):
+    with pytest.raises(errors.InvalidRequest, match="acks='all'"):
         Producer(client, transactional_id=unique, acks=1)
     with pytest.raises(ValueError, match="transactional_id is empty"):
         Producer(client, transactional_id="")

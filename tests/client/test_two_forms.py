@@ -17,7 +17,7 @@ _FOR_THE_LOOP: Final = "It gives or takes what belongs to the event loop."
 _ABSENT: Final = {
     "Client": dict.fromkeys(
         [
-            "any_broker", "ask", "ask_controller", "broker", "controller", "coordinator", "new_lane",
+            "any_broker", "ask", "ask_controller", "broker", "check_loop", "controller", "coordinator", "new_lane",
             "note_leader_epoch", "release_lane", "transaction_coordinator", "with_retries",
         ],
         _FOR_THE_LOOP,

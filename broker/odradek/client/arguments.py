@@ -39,7 +39,7 @@ def client_of(given: object, user: str) -> Client:
         )
     name = user.lower()
     raise TypeError(
-        f"{user} takes a Client, not {_kind(given)}; write: "
+        f"{user} takes a Client, not {kind_of(given)}; write: "
         f"async with Client('127.0.0.1:9092') as client, {user}(client) as {name}:"
     )
 
@@ -57,7 +57,7 @@ def blocking_client_of(given: object, user: str) -> BlockingClient:
         )
     name = user.lower()
     raise TypeError(
-        f"{user} takes a Client, not {_kind(given)}; write: "
+        f"{user} takes a Client, not {kind_of(given)}; write: "
         f"with Client('127.0.0.1:9092') as client, {user}(client) as {name}:"
     )
 
@@ -76,7 +76,7 @@ def topic_name(given: object, *, argument: str = "topic") -> str:
     remedy = (
         f"; write {bytes(given).decode(errors='replace')!r}" if isinstance(given, bytes | bytearray) else ""
     )
-    raise TypeError(f"{argument} has to be a str, not {_kind(given)}{remedy}")
+    raise TypeError(f"{argument} has to be a str, not {kind_of(given)}{remedy}")
 
 
 def record_bytes_of(given: object, argument: str) -> bytes | None:
@@ -89,7 +89,7 @@ def record_bytes_of(given: object, argument: str) -> bytes | None:
         raise TypeError(f"{argument} has to be bytes, not a str; encode it: {argument}.encode()")
     as_text = "str" if isinstance(given, int | float) else "json.dumps"
     raise TypeError(
-        f"{argument} has to be bytes, not {_kind(given)}; encode it, for example: {as_text}({argument}).encode()"
+        f"{argument} has to be bytes, not {kind_of(given)}; encode it, for example: {as_text}({argument}).encode()"
     )
 
 
@@ -108,7 +108,7 @@ def header_pairs(given: object) -> Headers:
             "headers have to be pairs, not a mapping, as a name may come twice; write list(headers.items())"
         )
     if not isinstance(given, Sequence) or isinstance(given, str | bytes | bytearray | memoryview):
-        raise TypeError(f"headers have to be pairs like [('trace', b'1')], not {_kind(given)}")
+        raise TypeError(f"headers have to be pairs like [('trace', b'1')], not {kind_of(given)}")
     return tuple(_header(index, pair) for index, pair in enumerate(given))
 
 
@@ -132,7 +132,7 @@ def find_compression(given: Compression | str) -> Compression:
 def find_acks(given: object) -> int:
     """The acknowledgements to wait for, by Kafka's names or numbers: 0, 1, -1 and all. Raises InvalidRequest."""
     if isinstance(given, bool) or not isinstance(given, int | str):
-        raise TypeError(f"acks has to be 0, 1, -1 or 'all', not {_kind(given)}")
+        raise TypeError(f"acks has to be 0, 1, -1 or 'all', not {kind_of(given)}")
     found = _ACKS.get(str(given).lower())
     if found is None:
         raise InvalidRequest(f"acks is {given!r}; it can be 0, 1 or 'all' (-1)")
@@ -143,7 +143,7 @@ def whole_number(given: object, argument: str) -> int:
     """`given`, which has to be an int. Raises TypeError."""
     if isinstance(given, int) and not isinstance(given, bool):
         return given
-    raise TypeError(f"{argument} has to be an int, not {_kind(given)}")
+    raise TypeError(f"{argument} has to be an int, not {kind_of(given)}")
 
 
 def config_text(given: str | float | bool | None) -> str | None:
@@ -158,7 +158,7 @@ def _header(index: int, pair: object) -> tuple[str, bytes | None]:
         raise TypeError(f"headers[{index}] has to be a pair like ('trace', b'1'), not {pair!r}")
     name, value = pair
     if not isinstance(name, str):
-        raise TypeError(f"the name of headers[{index}] has to be a str, not {_kind(name)}")
+        raise TypeError(f"the name of headers[{index}] has to be a str, not {kind_of(name)}")
     if isinstance(value, str):
         raise TypeError(
             f"the value of header {name!r} has to be bytes, not a str; encode it: {value!r}.encode()"
@@ -166,7 +166,7 @@ def _header(index: int, pair: object) -> tuple[str, bytes | None]:
     return name, record_bytes_of(value, f"the value of header {name!r}")
 
 
-def _kind(given: object) -> str:
+def kind_of(given: object) -> str:
     """The type of a value for messages: `a str`, `an int`, `None`."""
     if given is None:
         return "None"

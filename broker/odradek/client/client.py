@@ -13,6 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.client.addresses import Address, parse_addresses
+from odradek.client.checked_calls import checking_arguments
 from odradek.client.connection import NO_FEATURES, BrokerConnection, BrokerFeatures
 from odradek.client.errors import (
     METADATA_STALE,
@@ -58,6 +59,7 @@ FIND_COORDINATOR_VERSIONS = {GROUP_COORDINATOR: (0, 6), TRANSACTION_COORDINATOR:
 _COORDINATED = {GROUP_COORDINATOR: "group", TRANSACTION_COORDINATOR: "transactional id"}
 
 
+@checking_arguments("__init__")
 class Client:
     """A cluster as a client sees it. `async with Client("127.0.0.1:9092") as client:` connects and closes.
 
@@ -107,6 +109,7 @@ class Client:
         self._coordinators: dict[tuple[int, str], int] = {}  # by type of key, and key
         self._features: BrokerFeatures = NO_FEATURES
         self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def __aenter__(self) -> Client:
         try:
@@ -125,11 +128,33 @@ class Client:
 
     async def close(self) -> None:
         """Close every connection. Requests that wait for an answer get ClientClosed."""
+        if self._loop is not None and self._loop.is_closed():
+            self._connections.clear()  # they ended with their loop
+        else:
+            self.check_loop()
         self._closed = True
         connections = list(self._connections.values())
         self._connections.clear()
         for connection in connections:
             await connection.close()
+
+    def check_loop(self) -> None:
+        """Raise RuntimeError in another event loop than the one that the client was first used in: what waits there
+        would never be woken here.
+        """
+        running = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = running
+        elif self._loop is not running:
+            state = (
+                "which is closed now"
+                if self._loop.is_closed()
+                else "which is another one than that of this call"
+            )
+            raise RuntimeError(
+                f"this Client belongs to the event loop that it was first used in, {state}. Make a Client, and what "
+                "uses it, within each asyncio.run; or take those of odradek.sync, which need no loop"
+            )
 
     # --- metadata -------------------------------------------------------------------------------------------------
 
@@ -169,6 +194,7 @@ class Client:
 
     async def refresh(self, names: Sequence[str] | None, *, allow_creation: bool = False) -> ClusterInfo:
         """Ask a broker about these topics and all cached ones (None: every topic)."""
+        self.check_loop()
         asked_at = _now()
         async with self._refreshing:
             fresh = self._cluster_sent_at >= asked_at and names is not None
@@ -200,6 +226,7 @@ class Client:
 
     async def any_broker(self) -> BrokerConnection:
         """A connection to some broker: an open one, else a known broker, else the bootstrap addresses in order."""
+        self.check_loop()
         for (_, lane), connection in self._connections.items():
             if not lane and connection.is_open:
                 return connection
@@ -257,6 +284,7 @@ class Client:
         return await self.any_broker()
 
     async def _connection(self, address: Address, lane: str = "") -> BrokerConnection:
+        self.check_loop()
         if self._closed:
             raise ClientClosed("the client is closed")
         key = (address, lane)

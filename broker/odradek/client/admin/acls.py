@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from odradek.client.checked_calls import checking_arguments
 from odradek.client.client import Client
 from odradek.client.errors import error_for, raise_for
 from odradek.foundation.errors import OdradekError
@@ -38,6 +39,7 @@ RemovedAcls = list[Bindings | OdradekError]
 Failures = list[OdradekError | None]
 
 
+@checking_arguments()
 class AclAdmin:
     """The admin calls for ACLs. All raise SecurityDisabled where there is no authorizer."""
 

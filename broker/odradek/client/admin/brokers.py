@@ -17,6 +17,7 @@ from odradek.client.admin.logs import LogAdmin
 from odradek.client.admin.plans import Plan, Racks
 from odradek.client.admin.reassignments import SIDES, OngoingReassignment, ReassignmentAdmin
 from odradek.client.admin.results import AlterOperation, ConfigChange, LogDirectoryDescription, ResourceType
+from odradek.client.checked_calls import checking_arguments
 from odradek.client.client import Client
 from odradek.foundation.errors import BrokerNotAvailable, OdradekError, RequestError
 from odradek.foundation.ids import TopicPartition
@@ -70,6 +71,7 @@ class DrainProgress:
         return self.replicas > self.moving
 
 
+@checking_arguments()
 class BrokerAdmin:
     """The admin calls for brokers."""
 

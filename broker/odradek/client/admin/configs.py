@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from odradek.client.admin.results import AlterOperation, ConfigChange, ConfigEntry, ConfigSource, ResourceType
+from odradek.client.checked_calls import checking_arguments
 from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
 from odradek.client.errors import UnsupportedByBroker, error_for, raise_first
@@ -30,6 +31,7 @@ _OWN: Final = {ResourceType.TOPIC: ConfigSource.TOPIC, ResourceType.BROKER: Conf
 _Whom = Callable[[], Awaitable[BrokerConnection]]
 
 
+@checking_arguments()
 class ConfigAdmin:
     """The admin calls for configs. The name of the brokers' common default is the empty string."""
 

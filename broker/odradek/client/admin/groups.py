@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from odradek.client.admin.results import CommittedOffset, GroupDescription, GroupListing, GroupMember
+from odradek.client.checked_calls import checking_arguments
 from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
 from odradek.client.errors import UnsupportedByBroker, raise_for
@@ -48,6 +49,7 @@ ZOOKEEPER = "zookeeper"
 DEAD = "Dead"
 
 
+@checking_arguments()
 class GroupAdmin:
     """The admin calls for groups."""
 

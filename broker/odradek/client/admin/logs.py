@@ -14,6 +14,7 @@ from odradek.client.admin.results import (
     ProducerOnPartition,
     ReplicaSize,
 )
+from odradek.client.checked_calls import checking_arguments
 from odradek.client.client import Client
 from odradek.client.errors import RETRIABLE, error_for, raise_for
 from odradek.client.metadata import NO_LEADER
@@ -47,6 +48,7 @@ CONSUMER_REPLICA_ID = -1
 BROKERS_ENDPOINT_TYPE = 1
 
 
+@checking_arguments()
 class LogAdmin:
     """The admin calls for logs."""
 

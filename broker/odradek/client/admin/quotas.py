@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from odradek.client.checked_calls import checking_arguments
 from odradek.client.client import Client
 from odradek.client.errors import raise_for
 from odradek.foundation.client_entities import DEFAULT, ClientEntity
@@ -31,6 +32,7 @@ class QuotaEntry:
     values: Mapping[str, float]
 
 
+@checking_arguments()
 class QuotaAdmin:
     """The admin calls for client quotas."""
 

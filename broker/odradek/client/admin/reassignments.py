@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.plans import Plan
 from odradek.client.admin.results import AlterOperation, ConfigChange, ResourceType
+from odradek.client.checked_calls import checking_arguments
 from odradek.client.client import Client
 from odradek.client.errors import error_for, raise_for
 from odradek.client.partition_rows import list_answer_rows, numbers_by_topic, rows_by_topic
@@ -58,6 +59,7 @@ class OngoingReassignment:
         return tuple(broker for broker in self.replicas if broker not in self.adding)
 
 
+@checking_arguments()
 class ReassignmentAdmin:
     """The admin calls for the replicas and leaders of partitions."""
 

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from odradek.client.checked_calls import checking_arguments
 from odradek.client.client import Client
 from odradek.client.errors import error_for, raise_for
 from odradek.foundation.errors import OdradekError
@@ -49,6 +50,7 @@ class ScramRemoval(NamedTuple):
     mechanism: str
 
 
+@checking_arguments()
 class ScramAdmin:
     """The admin calls for credentials of SCRAM. All raise ClusterAuthorizationFailed."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.results import CreatedTopic, ResourceType, TopicSpec
 from odradek.client.arguments import config_text, topic_name
+from odradek.client.checked_calls import checking_arguments
 from odradek.client.client import Client
 from odradek.client.errors import error_for, raise_first, raise_for
 from odradek.client.metadata import NO_TOPIC_ID, TopicInfo
@@ -33,6 +34,7 @@ DELETE_VERSIONS = (1, 6)
 CREATE_PARTITIONS_VERSIONS = (0, 3)
 
 
+@checking_arguments()
 class TopicAdmin:
     """The admin calls for topics."""
 

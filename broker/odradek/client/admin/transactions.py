@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from odradek.client.admin.logs import LogAdmin
 from odradek.client.admin.results import ProducerOnPartition
+from odradek.client.checked_calls import checking_arguments
 from odradek.client.client import Client
 from odradek.client.errors import raise_for
 from odradek.client.partition_rows import list_answer_rows
@@ -67,6 +68,7 @@ class OpenTransaction:
     producer: ProducerOnPartition
 
 
+@checking_arguments()
 class TransactionAdmin:
     """The admin calls for transactions."""
 

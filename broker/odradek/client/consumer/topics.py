@@ -18,6 +18,7 @@ from typing import Final
 
 from odradek.client.admin.logs import EARLIEST, LogAdmin
 from odradek.client.arguments import client_of, topic_name
+from odradek.client.checked_calls import checking_arguments
 from odradek.client.client import Client
 from odradek.client.consumer.ahead import ReadAhead
 from odradek.client.consumer.blocks import ConsumerRecord
@@ -37,6 +38,7 @@ _RECORDS_BETWEEN_TURNS: Final = 500
 _NEW_PARTITIONS_SECONDS: Final = 30.0
 
 
+@checking_arguments("__init__", "poll", "assign", "seek", "commit", "position", "high_watermark")
 class Consumer:
     """`async with Consumer(client, "orders") as consumer:`, and then `async for record in consumer:`.
 
@@ -124,6 +126,7 @@ class Consumer:
 
     async def close(self) -> None:
         """Stop reading and leave the group. It commits nothing."""
+        self._client.check_loop()
         self._is_closed = True
         await self._source.close()
 
@@ -244,6 +247,7 @@ class Consumer:
         return self._source
 
     def _require_running(self) -> None:
+        self._client.check_loop()
         if self._is_closed:
             raise ClientClosed("the consumer is closed")
         if not self._is_started:

@@ -160,6 +160,10 @@ class Delivery:
 
     async def _result(self) -> RecordMetadata:
         while not self.is_done:
+            if self._batch.done.get_loop() is not asyncio.get_running_loop():
+                raise RuntimeError(
+                    "this delivery belongs to the event loop of its send, and no other learns its end; await it there"
+                )
             await asyncio.wait((self._batch.done,))
         base_offset, append_time_ms = self._batch.done.result()
         topic, partition = self._batch.topic_partition

@@ -23,6 +23,7 @@ from odradek.client.arguments import (
     whole_number,
 )
 from odradek.client.audit.audit import Audit
+from odradek.client.checked_calls import checking_arguments
 from odradek.client.client import Client
 from odradek.client.errors import ClientClosed, NoTransaction
 from odradek.client.metadata import NO_LEADER
@@ -56,6 +57,7 @@ class SendProgress(NamedTuple):
     written_in_order: int
 
 
+@checking_arguments("__init__")
 class Producer(TransactionCalls):
     """`async with Producer(client) as producer: delivery = await producer.send("orders", b"value", key=b"k")`.
 
@@ -154,6 +156,7 @@ class Producer(TransactionCalls):
 
         A transaction that is still open is aborted.
         """
+        self._client.check_loop()
         self._closing = True
         transactions = self._sender.transactions
         try:
@@ -171,6 +174,7 @@ class Producer(TransactionCalls):
 
         With `is_stopping_at_failure` it is raised at once, while other records are still under way.
         """
+        self._client.check_loop()
         await self._sender.flush(is_stopping_at_failure=is_stopping_at_failure)
 
     @property
@@ -362,6 +366,7 @@ class Producer(TransactionCalls):
             yield None if group is None else TopicPartition(topic, group), part, positions
 
     def _check_running(self) -> None:
+        self._client.check_loop()
         if self._closing:
             raise ClientClosed("the producer is closed")
         if not self._started:

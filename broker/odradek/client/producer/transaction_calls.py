@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from odradek.client.audit.audit import Audit
+from odradek.client.checked_calls import checking_arguments
 from odradek.client.errors import NoTransaction
 from odradek.client.group_metadata import GroupMetadata
 from odradek.client.producer.batches import ProducerIdAndEpoch
@@ -25,6 +26,7 @@ logger = logging.getLogger(__name__)
 _OPEN = (Phase.OPEN, Phase.FAILED, Phase.COMMITTING, Phase.ABORTING)
 
 
+@checking_arguments("send_offsets_to_transaction")
 class TransactionCalls(ABC):
     """The part of `Producer` that needs a transactional id; without one every call raises NoTransaction."""
 
