@@ -46,6 +46,30 @@ def test_import_odradek_loads_nothing() -> None:
     assert set(loaded) <= {"odradek", "__future__"}
 
 
+@pytest.mark.parametrize(
+    ("module", "others"),
+    [
+        (
+            "odradek.sync",
+            ("odradek.broker", "odradek.storage", "odradek.server", "odradek.cli", "odradek.metadata"),
+        ),
+        (
+            "odradek.client.consumer.topics",
+            ("odradek.sync", "odradek.client.sync", "odradek.client.own_loops"),
+        ),
+    ],
+)
+def test_a_form_loads_no_part_of_others(module: str, others: tuple[str, ...]) -> None:
+    program = f"import sys, {module}; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}; {program}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not [name for name in done.stdout.split() if name.startswith(others)]
+
+
 def test_every_error_of_a_broker_has_a_public_name() -> None:
     public = {value for value in vars(odradek.errors).values() if isinstance(value, type)}
     assert {row.kind for row in ROWS if row.kind is not None} | {*RETRIABLE} <= public
