@@ -185,54 +185,64 @@ def test_settings_that_cannot_be_are_refused() -> None:
     assert find_compression("lz4") is Compression.LZ4
 
 
+# As a program without a type checker has them.
+UNTYPED_ADMIN: Any = Admin
+UNTYPED_CLIENT: Any = Client
+UNTYPED_CONSUMER: Any = Consumer
+UNTYPED_PRODUCER: Any = Producer
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [
         (
-            lambda client: Admin(client).topics.create("t", partitions="3"),
+            lambda client: UNTYPED_ADMIN(client).topics.create("t", partitions="3"),
             "partitions has to be an int, not a str",
         ),
-        (lambda client: Admin(client).topics.delete(5), "name has to be a str, not an int"),
+        (lambda client: UNTYPED_ADMIN(client).topics.delete(5), "name has to be a str, not an int"),
         (
-            lambda client: Admin(client).topics.delete_many("orders"),
+            lambda client: UNTYPED_ADMIN(client).topics.delete_many("orders"),
             r"names has to be a sequence of str, not a str; write \['orders'\]",
         ),
         (
-            lambda client: Admin(client).topics.create("t", configs=[("a", "b")]),
+            lambda client: UNTYPED_ADMIN(client).topics.create("t", configs=[("a", "b")]),
             "configs has to be a mapping of str to str or float or None, not a list",
         ),
         (
-            lambda client: Admin(client).logs.list_offsets({"t": -1}),
+            lambda client: UNTYPED_ADMIN(client).logs.list_offsets({"t": -1}),
             r"a key of timestamps_ms has to be a TopicPartition, not a str; write TopicPartition\('orders', 0\)",
         ),
         (
-            lambda client: Admin(client).logs.delete_records({TopicPartition("t", 0): "5"}),
+            lambda client: UNTYPED_ADMIN(client).logs.delete_records({TopicPartition("t", 0): "5"}),
             r"before\[TopicPartition\(topic='t', partition=0\)\] has to be an int, not a str",
         ),
-        (lambda client: Admin(client).brokers.drain("1"), "broker_id has to be an int, not a str"),
+        (lambda client: UNTYPED_ADMIN(client).brokers.drain("1"), "broker_id has to be an int, not a str"),
         (
-            lambda client: Admin(client).configs.describe("topic", "t"),
+            lambda client: UNTYPED_ADMIN(client).configs.describe("topic", "t"),
             "resource_type has to be a ResourceType, not a",
         ),
         (
-            lambda client: Admin(client).scram.describe("anna"),
+            lambda client: UNTYPED_ADMIN(client).scram.describe("anna"),
             r"users has to be a sequence of str.*\['anna'\]",
         ),
-        (lambda client: Consumer(client, "t").poll(timeout_ms="5"), "timeout_ms has to be an int, not a str"),
         (
-            lambda client: Consumer(client, "t").commit({TopicPartition("t", 0): "5"}),
+            lambda client: UNTYPED_CONSUMER(client, "t").poll(timeout_ms="5"),
+            "timeout_ms has to be an int, not a str",
+        ),
+        (
+            lambda client: UNTYPED_CONSUMER(client, "t").commit({TopicPartition("t", 0): "5"}),
             "has to be an int, not a str",
         ),
         (
-            lambda client: Consumer(client).assign([TopicPartition("t", 0)]),
+            lambda client: UNTYPED_CONSUMER(client).assign([TopicPartition("t", 0)]),
             "offsets has to be a mapping of Topic",
         ),
         (
-            lambda client: Consumer(client).seek("t", 0),
+            lambda client: UNTYPED_CONSUMER(client).seek("t", 0),
             "partition has to be a TopicPartition, not a str; write",
         ),
         (
-            lambda client: Producer(client).send_offsets_to_transaction([5], "g"),
+            lambda client: UNTYPED_PRODUCER(client).send_offsets_to_transaction([5], "g"),
             "offsets has to be a mapping of TopicPartition to int, not a list",
         ),
     ],
@@ -250,21 +260,30 @@ def test_a_call_names_the_argument_of_a_wrong_type(
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda _: Client("a:1", client_id=5), "client_id has to be a str, not an int"),
-        (lambda _: Client("a:1", request_timeout_ms="5"), "request_timeout_ms has to be an int, not a str"),
-        (lambda client: Producer(client, linger_ms="5"), "linger_ms has to be a float, not a str"),
-        (lambda client: Producer(client, is_idempotent=1), "is_idempotent has to be a bool, not an int"),
+        (lambda _: UNTYPED_CLIENT("a:1", client_id=5), "client_id has to be a str, not an int"),
         (
-            lambda client: Producer(client, buffer_bytes_max=1.5),
+            lambda _: UNTYPED_CLIENT("a:1", request_timeout_ms="5"),
+            "request_timeout_ms has to be an int, not a str",
+        ),
+        (lambda client: UNTYPED_PRODUCER(client, linger_ms="5"), "linger_ms has to be a float, not a str"),
+        (
+            lambda client: UNTYPED_PRODUCER(client, is_idempotent=1),
+            "is_idempotent has to be a bool, not an int",
+        ),
+        (
+            lambda client: UNTYPED_PRODUCER(client, buffer_bytes_max=1.5),
             "buffer_bytes_max has to be an int, not a float",
         ),
-        (lambda client: Producer(client, on_failure="print"), "on_failure has to be a callable, not a str"),
-        (lambda client: Producer(client, audit=["t"]), "audit has to be an Audit, not a list"),
-        (lambda client: Producer(client, acks=None), "acks has to be 0, 1, -1 or 'all', not None"),
-        (lambda client: Producer(client, acks=True), "acks has to be 0, 1, -1 or 'all', not a bool"),
-        (lambda client: Consumer(client, "t", group_id=5), "group_id has to be a str, not an int"),
         (
-            lambda client: Consumer(client, "t", bounds={}),
+            lambda client: UNTYPED_PRODUCER(client, on_failure="print"),
+            "on_failure has to be a callable, not a str",
+        ),
+        (lambda client: UNTYPED_PRODUCER(client, audit=["t"]), "audit has to be an Audit, not a list"),
+        (lambda client: UNTYPED_PRODUCER(client, acks=None), "acks has to be 0, 1, -1 or 'all', not None"),
+        (lambda client: UNTYPED_PRODUCER(client, acks=True), "acks has to be 0, 1, -1 or 'all', not a bool"),
+        (lambda client: UNTYPED_CONSUMER(client, "t", group_id=5), "group_id has to be a str, not an int"),
+        (
+            lambda client: UNTYPED_CONSUMER(client, "t", bounds={}),
             "bounds has to be a FetchBounds, not a dict",
         ),
     ],

@@ -93,7 +93,7 @@ def test_an_interrupt_cancels_the_work_and_waits_for_its_end(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_thread_that_a_program_ended_leaves_nobody_waiting() -> None:
+def test_a_thread_that_a_program_ended_leaves_no_call_waiting() -> None:
     engine = EngineThread("engine of a test", closed_error=ClientClosed)
 
     async def end() -> None:
@@ -108,7 +108,7 @@ def test_a_thread_that_a_program_ended_leaves_nobody_waiting() -> None:
     assert engine.is_closed
 
 
-def test_a_client_that_nobody_closes_ends_with_its_last_user() -> None:
+def test_a_client_that_is_not_closed_ends_with_its_last_user() -> None:
     client = sync.Client("127.0.0.1:1")
     thread = client._engine._thread
     admin = sync.Admin(client)

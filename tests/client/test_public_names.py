@@ -51,7 +51,7 @@ def test_import_odradek_loads_nothing() -> None:
     [
         (
             "odradek.sync",
-            ("odradek.broker", "odradek.storage", "odradek.server", "odradek.cli", "odradek.metadata"),
+            ("odradek.broker", "odradek.storage", "odradek.server", "odradek.cli."),
         ),
         (
             "odradek.client.consumer.topics",

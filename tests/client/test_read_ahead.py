@@ -1,4 +1,4 @@
-"""Records read ahead for another thread: each is given once, and positions are before those that nobody took."""
+"""Records read ahead for another thread: each is given once, and positions are before those that no thread took."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def records(partition: int, *offsets: int, epoch: int = 3) -> list[ConsumerRecor
     return [ConsumerRecord("t", partition, offset, 0, 0, None, b"", (), epoch) for offset in offsets]
 
 
-def test_a_partition_continues_at_its_first_record_that_nobody_took() -> None:
+def test_a_partition_continues_at_its_first_record_that_is_left() -> None:
     ahead = ReadAhead([records(0, 5, 7), records(0, 9, epoch=4), records(1, 2)], {ZERO: 2, ONE: -1})
     assert ahead.find_next(ZERO) == (5, 2)
     assert ahead.find_next(ONE) == (2, -1)

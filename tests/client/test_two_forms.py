@@ -76,7 +76,7 @@ def test_the_arguments_are_the_same(of_asyncio: type, blocking: type) -> None:
         compared += 1
     assert compared
     if blocking.__name__ in _CLASSES:
-        own, other = arguments(blocking.__init__), arguments(of_asyncio.__init__)
+        own, other = (arguments(getattr(kind, "__init__")) for kind in (blocking, of_asyncio))  # noqa: B009
         assert [one for one in own if one[0] != "client"] == [one for one in other if one[0] != "client"]
 
 

@@ -12,6 +12,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from odradek.foundation.errors import InvalidRequest
+from odradek.foundation.words import kind_of
 from odradek.wire.records.compression import Compression
 from odradek.wire.records.record import Headers
 
@@ -164,11 +165,3 @@ def _header(index: int, pair: object) -> tuple[str, bytes | None]:
             f"the value of header {name!r} has to be bytes, not a str; encode it: {value!r}.encode()"
         )
     return name, record_bytes_of(value, f"the value of header {name!r}")
-
-
-def kind_of(given: object) -> str:
-    """The type of a value for messages: `a str`, `an int`, `None`."""
-    if given is None:
-        return "None"
-    name = type(given).__name__
-    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

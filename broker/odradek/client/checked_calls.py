@@ -12,10 +12,10 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
+from typing import Final, Literal, TypeVar, Union, get_args, get_origin
 
-from odradek.client.arguments import kind_of
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.words import kind_of, with_article
 
 KindT = TypeVar("KindT", bound=type)
 
@@ -33,13 +33,13 @@ def checking_arguments(*names: str) -> Callable[[KindT], KindT]:
         for name, method in list(vars(kind).items()):
             is_public = inspect.iscoroutinefunction(method) and not name.startswith("_")
             if name in names or (not names and is_public):
-                setattr(kind, name, _checking(method))
+                setattr(kind, name, _wrap_method(method))
         return kind
 
     return decorate
 
 
-def _checking(method: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_method(method: Callable[..., object]) -> Callable[..., object]:
     signature = inspect.signature(method)
     hints: dict[str, object] = {}
 
@@ -57,23 +57,23 @@ def _checking(method: Callable[..., Any]) -> Callable[..., Any]:
     if inspect.iscoroutinefunction(method):
 
         @functools.wraps(method)
-        async def checked(*args: Any, **kwargs: Any) -> Any:
+        async def check_and_await(*args: object, **kwargs: object) -> object:
             check(args, kwargs)
             return await method(*args, **kwargs)
 
-        return checked
+        return check_and_await
 
     @functools.wraps(method)
-    def checked_at_once(*args: Any, **kwargs: Any) -> Any:
+    def check_and_call(*args: object, **kwargs: object) -> object:
         check(args, kwargs)
         return method(*args, **kwargs)
 
-    return checked_at_once
+    return check_and_call
 
 
-def _hints_of(method: Callable[..., Any]) -> dict[str, object]:
+def _hints_of(method: Callable[..., object]) -> dict[str, object]:
     """The types of the arguments by name, as far as this process has them."""
-    found: dict[str, object] = {"return": Any}
+    found: dict[str, object] = {"return": object}
     names = getattr(method, "__globals__", {})
     for name, parameter in inspect.signature(method).parameters.items():
         is_many = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
@@ -98,24 +98,24 @@ def find_wrong_part(value: object, hint: object, what: str) -> str | None:
             return None
         # A union of one type and None: the sentence about its inside is the helpful one.
         inside = [wrong for part, wrong in zip(parts, wrongs, strict=True) if part is not types.NoneType]
-        return inside[0] if len(inside) == 1 else _sentence(what, hint, value)
+        return inside[0] if len(inside) == 1 else _describe_mismatch(what, hint, value)
     if origin is Literal:
         return None if value in parts else f"{what} has to be one of {', '.join(map(repr, parts))}"
     if hint is TopicPartition:
         is_pair = isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)
-        return None if is_pair and _is_whole(value[1]) else _sentence(what, hint, value)  # type: ignore[index]
+        return None if is_pair and _is_whole(value[1]) else _describe_mismatch(what, hint, value)  # type: ignore[index]
     if hint is int:
-        return None if _is_whole(value) else _sentence(what, hint, value)
+        return None if _is_whole(value) else _describe_mismatch(what, hint, value)
     if hint is float:
         is_number = isinstance(value, float | bool) or _is_whole(value)
-        return None if is_number else _sentence(what, hint, value)
+        return None if is_number else _describe_mismatch(what, hint, value)
     kind = origin or hint
     if kind is collections.abc.Callable:
-        return None if callable(value) else _sentence(what, hint, value)
+        return None if callable(value) else _describe_mismatch(what, hint, value)
     if not isinstance(kind, type) or kind is object or getattr(kind, "_is_protocol", False):
         return None
     if not isinstance(value, kind) or (isinstance(value, _TEXTS) and kind not in _TEXTS):
-        return _sentence(what, hint, value)
+        return _describe_mismatch(what, hint, value)
     return _find_wrong_element(value, parts, what)
 
 
@@ -140,17 +140,17 @@ def _is_whole(value: object) -> bool:
     return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
-def _sentence(what: str, hint: object, value: object) -> str:
+def _describe_mismatch(what: str, hint: object, value: object) -> str:
     remedy = ""
-    if isinstance(value, str) and _is_of_names(hint):
+    if isinstance(value, str) and _has_names(hint):
         remedy = f"; write [{value!r}]"
-    elif _alone(hint) is TopicPartition:
+    elif _without_none(hint) is TopicPartition:
         remedy = "; write TopicPartition('orders', 0)"
-    return f"{what} has to be {_described(hint)}, not {kind_of(value)}{remedy}"
+    return f"{what} has to be {_describe_type(hint)}, not {kind_of(value)}{remedy}"
 
 
-def _is_of_names(hint: object) -> bool:
-    inner = _alone(hint)
+def _has_names(hint: object) -> bool:
+    inner = _without_none(hint)
     origin = get_origin(inner)
     return (
         isinstance(origin, type)
@@ -159,34 +159,30 @@ def _is_of_names(hint: object) -> bool:
     )
 
 
-def _alone(hint: object) -> object:
+def _without_none(hint: object) -> object:
     """The hint without None."""
     inside = [part for part in get_args(hint) if part is not types.NoneType]
     return inside[0] if get_origin(hint) in (Union, types.UnionType) and len(inside) == 1 else hint
 
 
-def _described(hint: object) -> str:
+def _describe_type(hint: object) -> str:
     """A type for a sentence: `an int`, `a mapping of TopicPartition to int`, `a sequence of str or None`."""
     origin, parts = get_origin(hint), get_args(hint)
     if hint is types.NoneType:
         return "None"
     if origin in (Union, types.UnionType):
-        return " or ".join(_described(part) for part in parts)
+        return " or ".join(_describe_type(part) for part in parts)
     if isinstance(origin, type):
         if issubclass(origin, Mapping) and len(parts) == 2:
-            return f"a mapping of {_bare(parts[0])} to {_bare(parts[1])}"
+            return f"a mapping of {_name_type(parts[0])} to {_name_type(parts[1])}"
         if len(parts) == 1:
-            return f"{_with_article(origin.__name__.lower())} of {_bare(parts[0])}"
-        return _with_article(origin.__name__.lower())
-    return _with_article(_bare(hint))
+            return f"{with_article(origin.__name__.lower())} of {_name_type(parts[0])}"
+        return with_article(origin.__name__.lower())
+    return with_article(_name_type(hint))
 
 
-def _bare(hint: object) -> str:
+def _name_type(hint: object) -> str:
     inside = get_args(hint)
     if get_origin(hint) in (Union, types.UnionType):
-        return " or ".join(_bare(part) for part in inside)
+        return " or ".join(_name_type(part) for part in inside)
     return "None" if hint is types.NoneType else getattr(hint, "__name__", str(hint))
-
-
-def _with_article(name: str) -> str:
-    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

@@ -67,8 +67,8 @@ class Client:
     `security` has Kafka's own properties: security.protocol, sasl.mechanism, sasl.jaas.config, ssl.*.
     `request_timeout_ms` is for one request, `api_timeout_ms` for a call with its retries (by default as long).
 
-    Raises ValueError for an address, and SettingError for a property that cannot serve; DependencyError where a file
-    of PKCS#12 or a token needs a package that is not installed.
+    Raises ValueError for an address, and SettingError for a property that cannot serve. Raises DependencyError where a
+    PKCS#12 file or a token needs a package that is not installed.
     """
 
     def __init__(

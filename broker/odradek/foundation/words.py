@@ -58,3 +58,13 @@ def nearest_name(name: str, known: Iterable[str]) -> str | None:
 
     matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return matches[0] if matches else None
+
+
+def kind_of(given: object) -> str:
+    """The type of a value for messages: `a str`, `an int`, `None`."""
+    return "None" if given is None else with_article(type(given).__name__)
+
+
+def with_article(name: str) -> str:
+    """`an int`, `a str`."""
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

@@ -39,12 +39,12 @@ class ReadAhead:
             self._records += records
             start, _ = self._spans.get(key := _key_of(records[0]), (index, index))
             self._spans[key] = start, len(self._records)
-        # The numbers of the records that nobody has taken. A deque's ends are safe to take from in any thread.
+        # The numbers of the records that no thread has taken. A deque's ends are safe to take from in any thread.
         self._left = deque(range(len(self._records)))
 
     @property
     def has_left(self) -> bool:
-        """Whether there is a record that nobody has taken."""
+        """Whether there is a record that no thread has taken."""
         return bool(self._left)
 
     def take(self) -> ConsumerRecord | None:
@@ -62,7 +62,7 @@ class ReadAhead:
         return taken
 
     def find_next(self, partition: TopicPartition) -> NextRead | None:
-        """Where the partition continues if nobody has taken all of its records, else None."""
+        """Where the partition continues if some of its records are not taken, else None."""
         start, end = self._spans.get(partition, (0, 0))
         try:
             first = max(start, self._left[0])

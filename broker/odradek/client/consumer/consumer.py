@@ -212,7 +212,7 @@ class PartitionConsumer:
         return self._closed or self._failure is not None or self._is_woken
 
     def _settle(self) -> None:
-        """Put back what was read ahead and nobody has taken."""
+        """Put back what was read ahead and no thread has taken."""
         ahead, self._ahead = self._ahead, NOTHING_AHEAD
         for key, place in ahead.give_back().items():
             if key in self._positions:

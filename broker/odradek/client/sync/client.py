@@ -18,8 +18,8 @@ class Client(Face[AsyncClient]):
     """A cluster as a client sees it. `with Client("127.0.0.1:9092") as client:` connects and closes.
 
     As `odradek.Client`, for programs without an event loop: each call returns when it has its result. Several threads
-    may share a client and all that is made with it. A thread of the client's own does its work, so a program that
-    runs an event loop may use it too; a call blocks that loop as any other function does.
+    may share a client and all that is made with it. A thread of the client's own does its work. So a program that runs
+    an event loop may use it too, but a call blocks that loop as any other function does.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Client(Face[AsyncClient]):
         )
         engine = EngineThread("odradek client", closed_error=ClientClosed)
         super().__init__(engine, inner)
-        # A client that nobody closes ends with its last user, or with the program.
+        # A client that is not closed ends with its last user, or with the program.
         self._finalizer = weakref.finalize(self, engine.close, inner.close)
 
     def __enter__(self) -> Client:

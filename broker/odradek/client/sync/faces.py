@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Concatenate, Generic, ParamSpec, TypeVar
 
 from odradek.client.own_loops import EngineThread
 
@@ -25,7 +25,7 @@ class Face(Generic[InnerT]):
         self._inner = inner
         self._owner = owner
 
-    def _call(self, work: Callable[[InnerT], Coroutine[Any, Any, R]]) -> R:
+    def _call(self, work: Callable[[InnerT], Coroutine[object, None, R]]) -> R:
         return self._engine.call(lambda: work(self._inner))
 
     def _read(self, work: Callable[[InnerT], R]) -> R:
@@ -33,7 +33,7 @@ class Face(Generic[InnerT]):
 
 
 def blocking(
-    method: Callable[Concatenate[InnerT, P], Coroutine[Any, Any, R]],
+    method: Callable[Concatenate[InnerT, P], Coroutine[object, None, R]],
 ) -> Callable[Concatenate[Face[InnerT], P], R]:
     """The method that waits for `method` of the asyncio form. It has the same arguments, result, errors and text."""
 
