@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -49,6 +50,8 @@ def test_a_second_run_is_told_that_its_client_is_of_the_first(bootstrap: str, un
     for one in calls:
         asyncio.run(call(one))
     asyncio.run(client.close())  # nothing of it is open any more
+    del client, producer, consumer, calls
+    gc.collect()  # here, where the warnings of their sockets are expected
 
 
 def test_a_loop_beside_it_is_told_too(bootstrap: str, unique: str) -> None:

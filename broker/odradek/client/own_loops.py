@@ -151,6 +151,8 @@ class EngineThread(_OwnLoop):
 
     def close(self, last: Callable[[], Coroutine[object, None, None]] | None = None) -> None:
         """Do `last`, cancel what still runs, and end the loop and its thread."""
+        if os.getpid() != self._process_id:
+            return  # a thread of the parent may have held the lock when it forked
         with self._submitting:
             if self.is_closed:
                 return

@@ -43,17 +43,20 @@ class Consumer(Face[AsyncConsumer]):
         bounds: FetchBounds | None = None,
     ) -> None:
         client = blocking_client_of(client, "Consumer")
-        inner = AsyncConsumer(
-            client._inner,
-            *topics,
-            group_id=group_id,
-            group_instance_id=group_instance_id,
-            auto_offset_reset=auto_offset_reset,
-            is_read_committed=is_read_committed,
-            session_timeout_ms=session_timeout_ms,
-            max_poll_interval_ms=max_poll_interval_ms,
-            heartbeat_interval_ms=heartbeat_interval_ms,
-            bounds=bounds,
+        # The loop's thread makes it, as all that changes the client.
+        inner = client._engine.read(
+            lambda: AsyncConsumer(
+                client._inner,
+                *topics,
+                group_id=group_id,
+                group_instance_id=group_instance_id,
+                auto_offset_reset=auto_offset_reset,
+                is_read_committed=is_read_committed,
+                session_timeout_ms=session_timeout_ms,
+                max_poll_interval_ms=max_poll_interval_ms,
+                heartbeat_interval_ms=heartbeat_interval_ms,
+                bounds=bounds,
+            )
         )
         super().__init__(client._engine, inner, owner=client)
         self._ahead = NOTHING_AHEAD

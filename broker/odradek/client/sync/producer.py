@@ -81,9 +81,9 @@ class Producer(Face[AsyncProducer]):
         audit: Audit | None = None,
     ) -> None:
         client = blocking_client_of(client, "Producer")
-        super().__init__(
-            client._engine,
-            AsyncProducer(
+        # The loop's thread makes it, as all that changes the client.
+        inner = client._engine.read(
+            lambda: AsyncProducer(
                 client._inner,
                 acks=acks,
                 is_idempotent=is_idempotent,
@@ -100,9 +100,9 @@ class Producer(Face[AsyncProducer]):
                 on_failure=on_failure,
                 on_retry=on_retry,
                 audit=audit,
-            ),
-            owner=client,
+            )
         )
+        super().__init__(client._engine, inner, owner=client)
 
     def __enter__(self) -> Producer:
         self.start()
