@@ -26,8 +26,7 @@ async def connect(bootstrap: str, topic: str) -> tuple[Client, Producer, Consume
     return client, producer, consumer
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_second_run_is_told_that_its_client_is_of_the_first(bootstrap: str, unique: str) -> None:
+def use_in_other_runs(bootstrap: str, unique: str) -> None:
     client, producer, consumer = asyncio.run(connect(bootstrap, unique))
     calls: list[Callable[[], Awaitable[object]]] = [
         client.connect,
@@ -50,8 +49,12 @@ def test_a_second_run_is_told_that_its_client_is_of_the_first(bootstrap: str, un
     for one in calls:
         asyncio.run(call(one))
     asyncio.run(client.close())  # nothing of it is open any more
-    del client, producer, consumer, calls
-    gc.collect()  # here, where the warnings of their sockets are expected
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_second_run_is_told_that_its_client_is_of_the_first(bootstrap: str, unique: str) -> None:
+    use_in_other_runs(bootstrap, unique)
+    gc.collect()  # here, where the warnings of its sockets are expected
 
 
 def test_a_loop_beside_it_is_told_too(bootstrap: str, unique: str) -> None:

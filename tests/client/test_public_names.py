@@ -46,6 +46,7 @@ def test_import_odradek_loads_nothing() -> None:
     assert set(loaded) <= {"odradek", "__future__"}
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("module", "others"),
     [

@@ -10,6 +10,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -73,6 +74,31 @@ def test_a_commit_covers_what_was_handed_out_and_nothing_else(client: Client, un
     with Consumer(client, unique, group_id=unique, auto_offset_reset="earliest") as consumer:
         rest = [next(consumer) for _ in range(15)]
     assert len({(record.partition, record.offset) for record in [*taken, *rest]}) == 40
+
+
+def test_a_read_that_is_interrupted_loses_no_record(
+    client: Client, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C comes when the loop has given records, and the program has not got them."""
+    Admin(client).topics.create(unique, partitions=1)
+    with Producer(client) as producer:
+        producer.send_many(unique, [b"%d" % number for number in range(10)])
+    with Consumer(client, unique, group_id=unique, auto_offset_reset="earliest") as consumer:
+        call = consumer._call
+
+        def interrupt(work: Any) -> None:
+            assert call(work).has_left
+            raise KeyboardInterrupt
+
+        for read in (consumer.poll, lambda: next(consumer)):
+            monkeypatch.setattr(consumer, "_call", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                read()
+            monkeypatch.undo()
+            assert consumer.position(TopicPartition(unique, 0)) == 0
+        consumer.commit()
+        assert [next(consumer).value for _ in range(10)] == [b"%d" % number for number in range(10)]
+    assert Admin(client).groups.offsets(unique)[TopicPartition(unique, 0)].offset == 0
 
 
 def test_two_members_share_a_group_and_lose_no_record(bootstrap: str, client: Client, unique: str) -> None:
