@@ -2,7 +2,8 @@
 
 The names below are the Python client: `from odradek import Client, Producer, Consumer, Admin`, as
 `docs/python-client.md` explains. Each is imported when it is first used, so that `import odradek` and the command
-line, which most processes want, load nothing of it. Errors are in `odradek.errors`.
+line, which most processes want, load nothing of it. Errors are in `odradek.errors`. `odradek.sync` has the client for
+programs without an event loop.
 """
 
 TYPE_CHECKING = False  # as typing's, which is not imported: a command line would wait for it
