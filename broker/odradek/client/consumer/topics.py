@@ -137,7 +137,7 @@ class Consumer:
 
     async def __anext__(self) -> ConsumerRecord:
         """The next record. Waits for one without a time limit. Raises as `poll`."""
-        self._require_running()
+        self._require_started()  # the loop is checked when it has to wait
         self._since_turn += 1
         if self._since_turn >= _RECORDS_BETWEEN_TURNS:
             self._since_turn = 0
@@ -248,6 +248,9 @@ class Consumer:
 
     def _require_running(self) -> None:
         self._client.check_loop()
+        self._require_started()
+
+    def _require_started(self) -> None:
         if self._is_closed:
             raise ClientClosed("the consumer is closed")
         if not self._is_started:
