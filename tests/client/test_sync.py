@@ -148,6 +148,17 @@ def test_transactions_commit_and_abort(client: Client, unique: str) -> None:
         assert [next(consumer).value, next(consumer).value] == [b"kept", b"last"]
 
 
+def test_an_audit_counts_what_a_synchronous_producer_writes(client: Client, unique: str) -> None:
+    Admin(client).topics.create(unique, partitions=1)
+    audit = odradek.Audit([unique], audit_topic=f"{unique}-audit")
+    with Producer(client, audit=audit) as producer:
+        producer.send_many(unique, [b"tea", b"milk"])
+    with Consumer(client, audit.audit_topic, auto_offset_reset="earliest") as consumer:
+        reports: list[bytes] = []
+        while not any(b'"count":2' in report.replace(b" ", b"") for report in reports):
+            reports += [record.value or b"" for record in consumer.poll()]
+
+
 def test_threads_share_a_client_a_producer_and_a_consumer(client: Client, unique: str) -> None:
     Admin(client).topics.create(unique, partitions=3)
     seen: list[bytes | None] = []
