@@ -66,7 +66,7 @@ def test_a_client_that_speaks_http_is_told_of(broker: Broker) -> None:
     [
         (1, 3, ("FETCH version 3 is not served", "versions 4 to 18 are")),
         (22, 99, ("INIT_PRODUCER_ID version 99 is not served",)),
-        (64, 0, ("UNREGISTER_BROKER is not served",)),
+        (55, 0, ("DESCRIBE_QUORUM is not served",)),
     ],
 )
 def test_a_request_that_is_not_served_is_told_of_with_the_client(

@@ -145,6 +145,10 @@ class StaleBrokerEpoch(RequestError):
     """The request is from before the broker's current registration, or the broker is not registered."""
 
 
+class BrokerIdNotRegistered(RequestError):
+    """The cluster does not know a broker with this id."""
+
+
 class ElectionNotNeeded(RequestError):
     """The partition has the leader that an election would give it."""
 

@@ -219,6 +219,7 @@ ROWS: list[Row] = [
         {NO_CLUSTER},
         [acl(ALTER, CLUSTER)],
     ),
+    (ApiKey.UNREGISTER_BROKER, 0, {"broker_id": 99}, {NO_CLUSTER}, [acl(ALTER, CLUSTER)]),
     (
         ApiKey.DESCRIBE_PRODUCERS,
         0,

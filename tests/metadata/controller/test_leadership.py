@@ -326,7 +326,7 @@ async def test_a_broker_is_a_member_once_its_returns_effects_are_written() -> No
     )
     await cluster.leave(1, look=False)
     await cluster.join(1, stopped_cleanly=False)
-    assert shown == [(cluster.epoch, 2)]
+    assert set(shown) == {(cluster.epoch, 2)}
 
 
 async def test_leaders_of_many_partitions_are_elected_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

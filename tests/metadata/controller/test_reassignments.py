@@ -157,14 +157,14 @@ def test_nothing_to_cancel() -> None:
 def test_replicas_that_cannot_be(wanted: tuple[int, ...]) -> None:
     with pytest.raises(InvalidReplicaAssignment):
         reassignment_steps.check_target(
-            WHERE, partition((1, 2)), wanted, placeable=(1, 2, 3), live=(1, 2, 3, 4), may_change_factor=True
+            WHERE, partition((1, 2)), wanted, placeable=(1, 2, 3), known=(1, 2, 3, 4), may_change_factor=True
         )
 
 
 def test_the_factor_changes_only_where_that_is_allowed() -> None:
     moving = begun(partition((1, 2)), 3, 4)
     for wanted, is_allowed, fits in (((5, 6), False, True), ((5,), True, True), ((5, 6, 1), False, False)):
-        check = {"placeable": ALL, "live": ALL, "may_change_factor": is_allowed}
+        check = {"placeable": ALL, "known": ALL, "may_change_factor": is_allowed}
         if fits:
             reassignment_steps.check_target(WHERE, moving, wanted, **check)  # type: ignore[arg-type]
         else:
@@ -174,7 +174,7 @@ def test_the_factor_changes_only_where_that_is_allowed() -> None:
 
 def test_a_replica_that_is_away_may_keep_what_it_has() -> None:
     reassignment_steps.check_target(
-        WHERE, partition((1, 2)), (3, 2), placeable=(1, 3), live=(1, 3), may_change_factor=False
+        WHERE, partition((1, 2)), (3, 2), placeable=(1, 3), known=(1, 3), may_change_factor=False
     )
 
 

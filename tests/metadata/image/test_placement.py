@@ -5,7 +5,7 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from odradek.foundation.errors import InvalidReplicationFactor
@@ -77,3 +77,62 @@ def test_replicas_of_equal_racks_are_spread_evenly() -> None:
 def test_more_replicas_than_brokers_are_refused() -> None:
     with pytest.raises(InvalidReplicationFactor, match="only 2 broker"):
         place({1: None, 2: None}, partition_count=1, replication_factor=3, rng=random.Random(1))
+
+
+@given(st.integers(1, 6), st.integers(0, 4), st.integers(1, 20), st.data(), st.integers(0, 2**32))
+def test_brokers_that_are_away_come_last_and_never_lead(
+    live: int, away: int, partitions: int, data: st.DataObject, seed: int
+) -> None:
+    factor = data.draw(st.integers(1, live + away))
+    placed = place(
+        dict.fromkeys(range(live)),
+        away=dict.fromkeys(range(live, live + away)),
+        partition_count=partitions,
+        replication_factor=factor,
+        rng=random.Random(seed),
+    )
+    for replicas in placed:
+        assert len(set(replicas)) == len(replicas) == factor
+        assert replicas == (
+            *(one for one in replicas if one < live),
+            *(one for one in replicas if one >= live),
+        )
+        assert sum(one < live for one in replicas) == min(factor, live)
+    kept = Counter(one for replicas in placed for one in replicas if one >= live)
+    assert (
+        max(kept.values(), default=0) - min((kept[one] for one in range(live, live + away)), default=0)
+        <= factor
+    )
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=4), st.data())
+def test_racks_count_more_than_that_a_broker_is_away(
+    sizes: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    names = [
+        (f"rack {rack}", is_away)
+        for rack, (live, away) in enumerate(sizes)
+        for is_away in [False] * live + [True] * away
+    ]
+    brokers: dict[int, str | None] = {one: name for one, (name, is_away) in enumerate(names) if not is_away}
+    away: dict[int, str | None] = {one: name for one, (name, is_away) in enumerate(names) if is_away}
+    assume(brokers)
+    factor = data.draw(st.integers(1, len(names)))
+    for replicas in place(
+        brokers, away=away, partition_count=8, replication_factor=factor, rng=random.Random(factor)
+    ):
+        assert len(set(replicas)) == factor
+        assert replicas[0] in brokers
+        taken = Counter(names[one][0] for one in replicas)
+        for rack, (live, gone) in enumerate(sizes):
+            assert taken[f"rack {rack}"] >= min(live + gone, max(taken.values()) - 1)
+            # Of one rack, those that are away come after the others.
+            ours = [one for one in replicas if names[one][0] == f"rack {rack}"]
+            assert sum(one in brokers for one in ours) == min(live, len(ours))
+
+
+def test_no_partition_is_placed_while_all_brokers_are_away() -> None:
+    with pytest.raises(InvalidReplicationFactor, match="All brokers are currently fenced"):
+        place({}, away={1: None}, partition_count=1, replication_factor=1, rng=random.Random(1))
+    with pytest.raises(InvalidReplicationFactor, match="only 2 broker"):
+        place({1: None}, away={2: None}, partition_count=1, replication_factor=3, rng=random.Random(1))

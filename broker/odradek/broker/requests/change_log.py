@@ -69,6 +69,10 @@ def log_added_partitions(context: AnyContext, name: str, *, partitions: int) -> 
     _lines.info("topic %s was grown to %d partitions for %s", name, partitions, client_of(context))
 
 
+def log_removed_broker(context: AnyContext, broker_id: int) -> None:
+    _lines.info("broker %d was removed from the cluster for %s", broker_id, client_of(context))
+
+
 def log_changed_feature(context: AnyContext, name: str, *, level: int) -> None:
     _lines.info("feature %s was finalized at level %d for %s", name, level, client_of(context))
 

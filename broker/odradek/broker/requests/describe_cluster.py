@@ -1,4 +1,7 @@
-"""DescribeCluster: the cluster's id, its brokers, and what the asking principal may do to it."""
+"""DescribeCluster: the cluster's id, its brokers, and what the asking principal may do to it.
+
+Where a client asks for them (KIP-1073), brokers that the cluster knows and that are away are answered as fenced.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,16 @@ def handle(request: DescribeClusterRequest, context: AnyContext) -> Message:
         error = _refusal(endpoint_type)
         return context.response(**error_fields(error), endpoint_type=_BROKERS, cluster_id="", brokers=[])
     image = context.broker.images.current
+    fenced = image.fenced_brokers if request.include_fenced_brokers else {}
     return context.response(
         endpoint_type=_BROKERS,
         cluster_id=image.cluster_id,
         controller_id=controller_for_clients(image),
         brokers=[
-            {"broker_id": broker_id, "host": host, "port": port, "rack": rack, "is_fenced": False}
-            for broker_id, host, port, rack in broker_addresses(image, context.listener_name)
+            {"broker_id": number, "host": host, "port": port, "rack": rack, "is_fenced": number in fenced}
+            for number, host, port, rack in broker_addresses(
+                {**image.brokers, **fenced}, context.listener_name
+            )
         ],
         cluster_authorized_operations=of_cluster(
             context, is_asked=request.include_cluster_authorized_operations

@@ -77,6 +77,7 @@ FAMILIES: Final[dict[int, str]] = {
             ApiKey.ALTER_PARTITION_REASSIGNMENTS,
             ApiKey.LIST_PARTITION_REASSIGNMENTS,
             ApiKey.ALTER_PARTITION,
+            ApiKey.UNREGISTER_BROKER,
         ),
         "replicas",
     ),

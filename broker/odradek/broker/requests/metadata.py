@@ -334,7 +334,7 @@ def _fields(request: MetadataRequest, context: RequestContext[MetadataParts]) ->
     return {
         "brokers": [
             {"node_id": broker_id, "host": host, "port": port, "rack": rack}
-            for broker_id, host, port, rack in broker_addresses(image, context.listener_name)
+            for broker_id, host, port, rack in broker_addresses(image.brokers, context.listener_name)
         ],
         "cluster_id": image.cluster_id,
         "controller_id": controller_for_clients(image),

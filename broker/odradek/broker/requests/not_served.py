@@ -59,7 +59,6 @@ ABSENCES: Final[tuple[Absence, ...]] = (
         "Tools such as `kafka-metadata-quorum` fail: the registry is SQLite or ZooKeeper.",
         (
             ApiKey.DESCRIBE_QUORUM,
-            ApiKey.UNREGISTER_BROKER,
             ApiKey.ADD_RAFT_VOTER,
             ApiKey.REMOVE_RAFT_VOTER,
         ),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from odradek.foundation.errors import LeaderNotAvailable, ListenerNotFound
-from odradek.metadata.image.image import ClusterImage, PartitionImage
+from odradek.metadata.image.image import BrokerImage, ClusterImage, PartitionImage
 from odradek.wire.protocol.errors import error_code
 
 
@@ -14,11 +14,13 @@ def reachable_brokers(image: ClusterImage, listener_name: str) -> frozenset[int]
     return frozenset(broker.id for broker in image.brokers.values() if listener_name in broker.endpoints)
 
 
-def broker_addresses(image: ClusterImage, listener_name: str) -> list[tuple[int, str, int, str | None]]:
-    """Id, host, port and rack of the brokers that listen under this name, by id."""
+def broker_addresses(
+    brokers: Mapping[int, BrokerImage], listener_name: str
+) -> list[tuple[int, str, int, str | None]]:
+    """Id, host, port and rack of those brokers that listen under this name, by id."""
     return [
         (broker.id, *broker.endpoints[listener_name], broker.rack)
-        for _, broker in sorted(image.brokers.items())
+        for _, broker in sorted(brokers.items())
         if listener_name in broker.endpoints
     ]
 

@@ -83,6 +83,7 @@ HANDLERS: Final[dict[int, Handler]] = {
     ApiKey.LIST_TRANSACTIONS: Handler(0, 2, "list_transactions"),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: Handler(0, 1, "consumer_group_heartbeat"),
     ApiKey.CONSUMER_GROUP_DESCRIBE: Handler(0, 1, "consumer_group_describe"),
+    ApiKey.UNREGISTER_BROKER: Handler(0, 0, "unregister_broker"),
     ApiKey.LIST_CONFIG_RESOURCES: Handler(0, 1, "list_config_resources"),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Handler(0, 0, "describe_topic_partitions"),
 }
@@ -99,6 +100,7 @@ FORWARDED: Final = frozenset(
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         ApiKey.LIST_PARTITION_REASSIGNMENTS,
         ApiKey.UPDATE_FEATURES,
+        ApiKey.UNREGISTER_BROKER,
         ApiKey.ALTER_CLIENT_QUOTAS,
         ApiKey.CREATE_ACLS,
         ApiKey.DELETE_ACLS,

@@ -27,7 +27,7 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Show the moves, a
 
 @click.group(cls=VerbGroup)
 def brokers() -> None:
-    """List brokers, their disks and versions, drain one before it is removed, fill new ones."""
+    """List brokers, their disks and versions, drain and remove one, fill new ones."""
 
 
 brokers.add_command(disk)
@@ -165,7 +165,8 @@ def follow_drain(session: CommandSession, *, broker_id: int) -> int:
     progress = session.run(work)
     if progress.is_done and not progress.is_live:
         sentence = (
-            f"no broker {broker_id} is running, and no partition has a replica there: it can be removed"
+            f"no broker {broker_id} is running, and no partition has a replica there: it can be removed "
+            f"(`odradek brokers remove {broker_id}`)"
         )
     elif progress.is_done:
         sentence = f"broker {broker_id} has no replicas left and can be removed"
@@ -207,6 +208,27 @@ def undrain(session: CommandSession, *, broker_id: int) -> None:
         f"undrained  broker {broker_id}, {count(len(taken_back), 'move')} taken back",
         {"broker": broker_id, "result": "undrained", "moves_taken_back": len(taken_back)},
     )
+
+
+@brokers.command()
+@click.argument("broker_id", type=click.IntRange(min=0), metavar="ID")
+@session_options
+def remove(session: CommandSession, *, broker_id: int) -> None:
+    """Have the cluster forget a broker that was taken out for good.
+
+    The cluster knows a broker also while it is down, and may place replicas on it that it fetches when it is back. So
+    drain a broker, stop it, and then remove it. A broker that is alive or has replicas is not removed. One that starts
+    again is known again.
+
+    \b
+    Examples:
+      odradek brokers drain 4 --wait
+      odradek brokers remove 4
+    """
+    from odradek.client.admin.brokers import BrokerAdmin
+
+    session.run(lambda client: BrokerAdmin(client).remove(broker_id))
+    say(session.output, f"removed  broker {broker_id}", {"broker": broker_id, "result": "removed"})
 
 
 @brokers.command()

@@ -19,9 +19,12 @@ from odradek.client.admin.reassignments import SIDES, OngoingReassignment, Reass
 from odradek.client.admin.results import AlterOperation, ConfigChange, LogDirectoryDescription, ResourceType
 from odradek.client.checked_calls import checking_arguments
 from odradek.client.client import Client
+from odradek.client.errors import raise_for
 from odradek.foundation.errors import BrokerNotAvailable, OdradekError, RequestError
 from odradek.foundation.ids import TopicPartition
+from odradek.wire.protocol.api import ApiKey
 
+UNREGISTER_VERSIONS: Final = (0, 0)
 CORDON_KEY: Final = "cordoned.log.dirs"
 EVERY_DIRECTORY: Final = "*"
 
@@ -202,6 +205,20 @@ class BrokerAdmin:
         if wanted:
             raise_refusals(await self.reassignments.cancel(wanted))
         return wanted
+
+    async def remove(self, broker_id: int) -> None:
+        """Have the cluster forget a broker that was taken out for good, so that it places nothing there any more.
+
+        Raises BrokerIdNotRegistered. Raises InvalidRequest while the broker is alive or has replicas.
+        """
+
+        async def attempt() -> None:
+            response = await (await self._client.controller()).request(
+                ApiKey.UNREGISTER_BROKER, versions=UNREGISTER_VERSIONS, broker_id=broker_id
+            )
+            raise_for(response.error_code, response.error_message)
+
+        await self._client.with_retries(attempt)
 
     # --- other plans ---------------------------------------------------------------------------------------------
 

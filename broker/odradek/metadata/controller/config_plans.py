@@ -38,9 +38,9 @@ def check_resource(resource: Resource, *, image: ClusterImage, own_name: str | N
             raise UnknownTopicOrPartition(f"The topic '{resource.name}' does not exist.")
     elif resource.kind is ResourceKind.BROKER:
         if resource.name not in ("", own_name) and not _is_broker(resource.name, image):
+            known = sorted({*image.brokers, *image.registrations})
             raise InvalidRequest(
-                f"Unexpected broker id, expected one of {sorted(image.brokers)} or empty string, but received "
-                f"{resource.name}"
+                f"Unexpected broker id, expected one of {known} or empty string, but received {resource.name}"
             )
     elif resource.kind is ResourceKind.GROUP:
         if not resource.name:
@@ -53,7 +53,11 @@ def _is_broker(name: str, image: ClusterImage) -> bool:
     """Whether a broker has this id: it is a member, or was one and still has replicas or settings."""
     if len(name) > _BROKER_ID_DIGITS_MAX or not name.isdecimal() or str(int(name)) != name:
         return False
-    if int(name) in image.brokers or (ResourceKind.BROKER, name) in image.configs:
+    if (
+        int(name) in image.brokers
+        or int(name) in image.registrations
+        or (ResourceKind.BROKER, name) in image.configs
+    ):
         return True
     return int(name) in _replicas.of(image.topics)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.foundation.clock import Clock
@@ -48,6 +48,7 @@ from odradek.metadata.controller.requests import (
 )
 from odradek.metadata.controller.terms import topic_removal
 from odradek.metadata.image import nodes, paths
+from odradek.metadata.image.cordons import placeable
 from odradek.metadata.image.dynamic_settings import DynamicSettings
 from odradek.metadata.image.features import highest_levels
 from odradek.metadata.image.image import BrokerImage, ImageHolder, TopicImage
@@ -81,6 +82,8 @@ class Controller(AccessDecisions):
         self.writer = RegistryWriter(store, images)
         self._collisions: dict[str, str] = {}
         self._deleting: dict[str, TopicId] = {}
+        self.find_eligible: Callable[[], Collection[int]] = lambda: self._images.current.brokers
+        """The brokers that may lead new partitions. In a cluster they are without those that are stopping."""
 
     # --- start and stop ------------------------------------------------------------------------------------------
 
@@ -232,6 +235,7 @@ class Controller(AccessDecisions):
             settings=self._settings.current,
             rng=self._rng,
             turn=turn,
+            eligible=self.find_eligible(),
         )
 
     async def _make_topics(self, plans: Sequence[topic_plans.TopicPlan]) -> None:
@@ -280,9 +284,9 @@ class Controller(AccessDecisions):
     def _default_topic(self, name: str) -> NewTopic:
         if not is_internal_topic(name):
             return NewTopic(name=name)
-        return internal_topic(
-            name, settings=self._settings.current, broker_count=len(self._images.current.brokers)
-        )
+        # Also those that are away: it keeps its factor when they are back.
+        known = placeable(self._images.current).racks
+        return internal_topic(name, settings=self._settings.current, broker_count=len(known))
 
     @decision
     async def register_existing(
@@ -306,7 +310,12 @@ class Controller(AccessDecisions):
             name=name,
             id=topic_id or topic_plans.new_topic_id(self._rng),
             partitions=tuple(
-                topic_plans.new_partition(number, (self._broker_id,), leader_epoch=epochs.get(number, -1) + 1)
+                topic_plans.new_partition(
+                    number,
+                    (self._broker_id,),
+                    active=(self._broker_id,),
+                    leader_epoch=epochs.get(number, -1) + 1,
+                )
                 for number in range(partition_count)
             ),
             is_internal=is_internal_topic(name),
@@ -383,7 +392,9 @@ class Controller(AccessDecisions):
                 await turn.next()
             try:
                 image = self._images.current
-                grown = await topic_plans.plan_growth(request, image=image, rng=self._rng, turn=turn)
+                grown = await topic_plans.plan_growth(
+                    request, image=image, rng=self._rng, turn=turn, eligible=self.find_eligible()
+                )
                 first_new = len(image.topics[grown.name].partitions)
                 spend(len(grown.partitions) - first_new)
             except RequestError as error:

@@ -15,14 +15,17 @@ from typing import NamedTuple
 
 from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import (
+    BrokerIdNotRegistered,
     ElectionNotNeeded,
     EligibleLeadersNotAvailable,
+    InvalidRequest,
     PreferredLeaderNotAvailable,
     RequestError,
     StaleBrokerEpoch,
 )
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.turns import Turn
+from odradek.foundation.words import count
 from odradek.metadata.controller import leader_election, reassignment_steps
 from odradek.metadata.controller.decisions import Decisions, decision
 from odradek.metadata.controller.partition_states import PartitionStates
@@ -33,7 +36,15 @@ from odradek.metadata.image.change_log import NodeChange
 from odradek.metadata.image.configs import topic_value
 from odradek.metadata.image.dynamic_settings import DynamicSettings
 from odradek.metadata.image.image import NO_LEADER, BrokerImage, ImageHolder, PartitionImage, ResourceKind
-from odradek.metadata.registry.store import Create, Put, Store, children_or_none, get_or_none
+from odradek.metadata.registry.store import (
+    Create,
+    Delete,
+    Operation,
+    Put,
+    Store,
+    children_or_none,
+    get_or_none,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -105,8 +116,10 @@ class Leadership:
             )
         self._writer.observe([members[broker.id] for broker in joined])
         await self.states.apply_to_all(self._with_leader)
-        if joined or left:
-            await self._write_seen_brokers(registered)
+        known = self._images.current.registrations
+        described = [broker for broker in registered.values() if _epoch(known.get(broker.id)) != broker.epoch]
+        if joined or left or described:
+            await self._write_seen_brokers(registered, [members[broker.id] for broker in described])
 
     async def _members(self) -> dict[int, NodeChange]:
         members: dict[int, NodeChange] = {}
@@ -128,12 +141,51 @@ class Leadership:
             self._seen = {} if node is None else nodes.read_seen_brokers(paths.SEEN_BROKERS, node.data)
         return self._seen
 
-    async def _write_seen_brokers(self, registered: Mapping[int, BrokerImage]) -> None:
+    async def _write_seen_brokers(
+        self, registered: Mapping[int, BrokerImage], described: Iterable[NodeChange]
+    ) -> None:
+        """Write which registrations elections have followed, and those in `described` for the time without them."""
         self._seen = {broker.id: broker.epoch for broker in registered.values()}
-        data = nodes.write_seen_brokers(self._seen)
-        path = paths.SEEN_BROKERS
-        await self._writer.write([Put(path, data) if self._is_seen_written else Create(path, data)])
+        operations: list[Operation] = [
+            _write_node(
+                paths.SEEN_BROKERS, nodes.write_seen_brokers(self._seen), exists=self._is_seen_written
+            )
+        ]
+        known = self._images.current.registrations
+        for change in described:
+            broker_id = int(change.path.rpartition("/")[2])
+            operations.append(
+                _write_node(paths.registration(broker_id), change.data or b"", exists=broker_id in known)
+            )
+        await self._writer.write(operations)
         self._is_seen_written = True
+
+    @decision
+    async def unregister_broker(self, broker_id: int) -> None:
+        """Forget a broker that was taken out for good: no new replica is placed on it any more.
+
+        Raises BrokerIdNotRegistered, and InvalidRequest while it is alive or has replicas. Kafka forgets such a broker
+        too, whose replicas then have no place that anyone knows.
+        """
+        image = self._images.current
+        if broker_id in image.brokers:
+            raise InvalidRequest(f"broker {broker_id} is alive; stop it first, and then remove it")
+        if broker_id not in image.registrations:
+            raise BrokerIdNotRegistered(
+                f"Broker ID {broker_id} is not currently registered; those that are: {sorted(image.registrations)}"
+            )
+        placed = 0
+        turn = Turn()
+        for _, partition in self.states:
+            if turn.is_over():
+                await turn.next()
+            placed += broker_id in partition.replicas
+        if placed:
+            raise InvalidRequest(
+                f"broker {broker_id} still has {count(placed, 'replica')}; move them to others first: "
+                f"`odradek brokers drain {broker_id} --wait`"
+            )
+        await self._writer.write([Delete(paths.registration(broker_id))])
 
     def _log_changes(self, came: Iterable[BrokerImage], gone: Iterable[int]) -> None:
         for broker_id in gone:
@@ -314,6 +366,10 @@ class Leadership:
 
         await self.states.apply_to_all(elect_preferred_replica)
         return moved
+
+
+def _write_node(path: str, data: bytes, *, exists: bool) -> Operation:
+    return Put(path, data) if exists else Create(path, data)
 
 
 def _epoch(broker: BrokerImage | None) -> int | None:

@@ -86,8 +86,8 @@ class PartitionReassignment:
             where,
             partition,
             wanted.replicas,
-            placeable=placeable(self._images.current),
-            live=members,
+            placeable=placeable(self._images.current).racks,
+            known={*members, *self._images.current.registrations},
             may_change_factor=may_change_factor,
         )
         return reassignment_steps.begin_move(partition, wanted.replicas, live=live, min_in_sync=min_in_sync)

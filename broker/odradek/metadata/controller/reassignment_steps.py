@@ -54,13 +54,13 @@ def check_target(
     wanted: Sequence[int],
     *,
     placeable: Collection[int],
-    live: Collection[int],
+    known: Collection[int],
     may_change_factor: bool,
 ) -> None:
     """Raises InvalidReplicaAssignment or InvalidReplicationFactor for replicas that `where` cannot be given.
 
-    `placeable` are the brokers that may be given replicas. One that has the partition already may keep it, also while
-    it is away.
+    `placeable` are the brokers that may be given replicas: those that the cluster knows (`known`), without cordoned
+    ones. One that has the partition already may keep it.
     """
     if not wanted:
         raise InvalidReplicaAssignment(f"{where} is assigned to no broker; give at least one")
@@ -71,14 +71,14 @@ def check_target(
     for broker in wanted:
         if broker in placeable or broker in partition.replicas:
             continue
-        if broker in live:
+        if broker in known:
             raise InvalidReplicaAssignment(
                 f"{where} is assigned to {list(wanted)}, but broker {broker} is cordoned and takes no new replicas; "
                 "lift that, or choose another broker"
             )
         raise InvalidReplicaAssignment(
             f"{where} is assigned to {list(wanted)}, but no broker {broker} is registered; those that are: "
-            f"{sorted(live)}"
+            f"{sorted(known)}"
         )
     factor = len(target(partition))
     if not may_change_factor and len(wanted) != factor:

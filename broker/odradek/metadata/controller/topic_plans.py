@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from odradek.foundation.errors import (
     InvalidPartitions,
@@ -32,7 +32,7 @@ from odradek.foundation.turns import Turn
 from odradek.metadata.controller.requests import USE_DEFAULT, NewPartitions, NewTopic, TopicMetadataAndConfig
 from odradek.metadata.image import nodes, paths
 from odradek.metadata.image.configs import validate_topic_config
-from odradek.metadata.image.cordons import placeable
+from odradek.metadata.image.cordons import PlaceableBrokers, placeable
 from odradek.metadata.image.image import ClusterImage, PartitionImage, TopicImage
 from odradek.metadata.image.placement import check_assignment, placements
 from odradek.metadata.image.topic_names import is_internal_topic, validate_topic_name
@@ -70,24 +70,25 @@ async def plan_topic(
     settings: Settings,
     rng: random.Random,
     turn: Turn,
+    eligible: Collection[int] | None = None,
 ) -> TopicPlan:
     """Raises the RequestError that answers a topic that may not be. `collisions` are topics by collision key.
 
-    Each partition counts in `turn`.
+    Each partition counts in `turn`. `eligible` are the brokers that may lead, by default all that are alive.
     """
     check_new_name(request.name, image=image, collisions=collisions)
-    racks = placeable(image)
+    brokers = placeable(image, eligible=eligible)
     replicas: Iterable[tuple[int, ...]]
     if request.assignment:
-        replicas = _take_given_replicas(request, racks=racks)
+        replicas = _take_given_replicas(request, brokers=brokers)
     else:
-        replicas = _choose_replicas(request, racks=racks, settings=settings, rng=rng)
+        replicas = _choose_replicas(request, brokers=brokers, settings=settings, rng=rng)
     config = validate_topic_config(request.config, settings=settings)
     return TopicPlan(
         topic=TopicImage(
             name=request.name,
             id=new_topic_id(rng),
-            partitions=tuple(await _new_partitions(replicas, turn)),
+            partitions=tuple(await _new_partitions(replicas, turn, active=brokers.active)),
             is_internal=is_internal_topic(request.name),
         ),
         config=config,
@@ -95,13 +96,13 @@ async def plan_topic(
 
 
 async def _new_partitions(
-    replicas: Iterable[tuple[int, ...]], turn: Turn, *, first: int = 0
+    replicas: Iterable[tuple[int, ...]], turn: Turn, *, active: Collection[int], first: int = 0
 ) -> list[PartitionImage]:
     partitions: list[PartitionImage] = []
     for number, brokers in enumerate(replicas, start=first):
         if turn.is_over():
             await turn.next()
-        partitions.append(new_partition(number, brokers))
+        partitions.append(new_partition(number, brokers, active=active))
     return partitions
 
 
@@ -119,7 +120,7 @@ def check_new_name(name: str, *, image: ClusterImage, collisions: Mapping[str, s
             )
 
 
-def _take_given_replicas(request: NewTopic, *, racks: Mapping[int, str | None]) -> list[tuple[int, ...]]:
+def _take_given_replicas(request: NewTopic, *, brokers: PlaceableBrokers) -> list[tuple[int, ...]]:
     if request.replication_factor != USE_DEFAULT:
         raise InvalidRequest(
             "A manual partition assignment was specified, but replication factor was not set to -1."
@@ -135,11 +136,11 @@ def _take_given_replicas(request: NewTopic, *, racks: Mapping[int, str | None]) 
             "without gaps"
         )
     assignment = [tuple(request.assignment[number]) for number in range(count)]
-    return check_assignment(assignment, brokers=racks)
+    return check_assignment(assignment, brokers=brokers.racks, active=brokers.active)
 
 
 def _choose_replicas(
-    request: NewTopic, *, racks: Mapping[int, str | None], settings: Settings, rng: random.Random
+    request: NewTopic, *, brokers: PlaceableBrokers, settings: Settings, rng: random.Random
 ) -> Iterator[tuple[int, ...]]:
     count, factor = request.partition_count, request.replication_factor
     if count < USE_DEFAULT or count == 0:
@@ -154,21 +155,28 @@ def _choose_replicas(
     # Checked before placing: a number such as two billion would take the memory of as many partitions.
     check_partition_count(count)
     return placements(
-        racks,
+        brokers.active,
+        away=brokers.away,
         partition_count=settings.num_partitions if count == USE_DEFAULT else count,
         replication_factor=settings.default_replication_factor if factor == USE_DEFAULT else factor,
         rng=rng,
     )
 
 
-def new_partition(number: int, replicas: tuple[int, ...], *, leader_epoch: int = 0) -> PartitionImage:
-    """A new partition: the first replica leads, and all are in sync, since all are empty."""
+def new_partition(
+    number: int, replicas: tuple[int, ...], *, active: Collection[int], leader_epoch: int = 0
+) -> PartitionImage:
+    """A new partition: the first active replica leads, and all active ones are in sync, since all are empty.
+
+    A replica that is away joins when it is back, as any follower does.
+    """
+    isr = tuple(broker for broker in replicas if broker in active)
     return PartitionImage(
         partition=number,
-        leader=replicas[0],
+        leader=isr[0],
         leader_epoch=leader_epoch,
         replicas=replicas,
-        isr=replicas,
+        isr=isr,
         partition_epoch=0,
     )
 
@@ -208,11 +216,16 @@ def partition_operations(name: str, partition: PartitionImage, *, controller_epo
 
 
 async def plan_growth(
-    request: NewPartitions, *, image: ClusterImage, rng: random.Random, turn: Turn
+    request: NewPartitions,
+    *,
+    image: ClusterImage,
+    rng: random.Random,
+    turn: Turn,
+    eligible: Collection[int] | None = None,
 ) -> TopicImage:
     """The topic with its new partitions. Raises the RequestError that answers a growth that may not be.
 
-    Each new partition counts in `turn`.
+    Each new partition counts in `turn`. `eligible` are the brokers that may lead, by default all that are alive.
     """
     topic = image.topics.get(request.topic)
     if topic is None:
@@ -226,26 +239,29 @@ async def plan_growth(
             "increase, and partitions cannot be taken away."
         )
     check_partition_count(request.total_count - there)
-    racks = placeable(image)
+    brokers = placeable(image, eligible=eligible)
     first = topic.partitions[0]
     factor = len(first.replicas) - len(first.adding)
     replicas: Iterable[tuple[int, ...]]
     if request.assignments is None:
         replicas = placements(
-            racks,
+            brokers.active,
+            away=brokers.away,
             partition_count=request.total_count - there,
             replication_factor=factor,
             rng=rng,
             leaders=[partition.replicas[0] for partition in topic.partitions],
         )
     else:
-        replicas = _take_given_growth(request, added=request.total_count - there, factor=factor, racks=racks)
-    added = await _new_partitions(replicas, turn, first=there)
+        replicas = _take_given_growth(
+            request, added=request.total_count - there, factor=factor, first=there, brokers=brokers
+        )
+    added = await _new_partitions(replicas, turn, active=brokers.active, first=there)
     return TopicImage(topic.name, topic.id, (*topic.partitions, *added), topic.is_internal)
 
 
 def _take_given_growth(
-    request: NewPartitions, *, added: int, factor: int, racks: Mapping[int, str | None]
+    request: NewPartitions, *, added: int, factor: int, first: int, brokers: PlaceableBrokers
 ) -> list[tuple[int, ...]]:
     assert request.assignments is not None
     if len(request.assignments) != added:
@@ -253,7 +269,12 @@ def _take_given_growth(
             f"Attempted to add {added} additional partition(s), but {len(request.assignments)} assignment(s) "
             "were specified."
         )
-    replicas = check_assignment([tuple(brokers) for brokers in request.assignments], brokers=racks)
+    replicas = check_assignment(
+        [tuple(listed) for listed in request.assignments],
+        brokers=brokers.racks,
+        active=brokers.active,
+        first=first,
+    )
     if len(replicas[0]) != factor:
         raise InvalidReplicaAssignment(
             f"the topic's partitions have {factor} replica(s) and the new ones are given {len(replicas[0])}; "

@@ -1,4 +1,4 @@
-"""Cordoned brokers, which get no new replicas (KIP-1066), as before their removal.
+"""The brokers that may be given new replicas: all that the cluster knows, without the cordoned ones (KIP-1066).
 
 A cordon is a dynamic setting of the broker, `cordoned.log.dirs=*`. So every user with the right to change settings can
 set it, also for a broker that is down. The controller reads it from the image at each placement.
@@ -6,13 +6,26 @@ set it, also for a broker that is down. The controller reads it from the image a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.metadata.image.image import ClusterImage, ResourceKind
 
 CORDON_KEY: Final = "cordoned.log.dirs"
 EVERY_DIRECTORY: Final = "*"
+
+
+class PlaceableBrokers(NamedTuple):
+    """Racks by broker. Those in `active` are alive and not stopping; those in `away` are known and are not."""
+
+    active: Mapping[int, str | None]
+    away: Mapping[int, str | None]
+
+    @property
+    def racks(self) -> dict[int, str | None]:
+        """The racks of all of them."""
+        return {**self.active, **self.away}
 
 
 def is_cordoned(image: ClusterImage, broker_id: int) -> bool:
@@ -20,6 +33,16 @@ def is_cordoned(image: ClusterImage, broker_id: int) -> bool:
     return image.config(ResourceKind.BROKER, str(broker_id)).get(CORDON_KEY) == EVERY_DIRECTORY
 
 
-def placeable(image: ClusterImage) -> Mapping[int, str | None]:
-    """The racks of the live brokers that may receive new replicas, by broker."""
-    return {broker.id: broker.rack for broker in image.brokers.values() if not is_cordoned(image, broker.id)}
+def placeable(image: ClusterImage, *, eligible: Collection[int] | None = None) -> PlaceableBrokers:
+    """The brokers that may receive new replicas. `eligible` are alive and not stopping, by default all that are alive.
+
+    A stopping broker counts as away. Kafka leaves it out until it has stopped, and refuses what needs it until then.
+    """
+    active: dict[int, str | None] = {}
+    away: dict[int, str | None] = {}
+    for broker in {**image.registrations, **image.brokers}.values():
+        if is_cordoned(image, broker.id):
+            continue
+        is_active = broker.id in image.brokers and (eligible is None or broker.id in eligible)
+        (active if is_active else away)[broker.id] = broker.rack
+    return PlaceableBrokers(active, away)

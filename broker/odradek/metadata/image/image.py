@@ -94,6 +94,7 @@ _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 class ClusterImage:
     """Brokers, topics and settings at one moment. The mappings are never changed.
 
+    `brokers` are alive. `registrations` are the last ones of all brokers of a cluster, until a broker is removed.
     `client_configs` are the texts of users, client ids and addresses, by key: quotas, and credentials of users.
     """
 
@@ -111,11 +112,13 @@ class ClusterImage:
     """Delegation tokens by id, also those that have ended and are not removed yet."""
     login_secret: bytes = field(default=b"", repr=False)
     """What logins show of users that do not exist depends on it; empty before the first term that has one."""
+    registrations: Mapping[int, BrokerImage] = field(default_factory=dict)
 
     def is_same_as(self, other: ClusterImage) -> bool:
         """Whether both have the same parts, so that no subscriber has to be called."""
         return (self.cluster_id, self.controller_id) == (other.cluster_id, other.controller_id) and (
             self.brokers is other.brokers
+            and self.registrations is other.registrations
             and self.topics is other.topics
             and self.topics_by_id is other.topics_by_id
             and self.configs is other.configs
@@ -125,6 +128,11 @@ class ClusterImage:
             and self.tokens is other.tokens
             and self.login_secret == other.login_secret
         )
+
+    @property
+    def fenced_brokers(self) -> dict[int, BrokerImage]:
+        """The brokers that are known and away, as their last registrations described them."""
+        return {number: one for number, one in self.registrations.items() if number not in self.brokers}
 
     def config(self, kind: ResourceKind, name: str) -> Mapping[str, str]:
         """The texts set for one resource, by key; empty if none are set."""

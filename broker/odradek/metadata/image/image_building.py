@@ -146,6 +146,7 @@ class _Drafts(NamedTuple):
     image: ClusterImage
     topics: dict[str, _TopicDraft]
     brokers: dict[int, BrokerImage]
+    registrations: dict[int, BrokerImage]
     configs: dict[tuple[ResourceKind, str], Mapping[str, str]]
     client_configs: dict[ClientEntity, Mapping[str, str]]
 
@@ -160,7 +161,14 @@ class _Building:
     """An image while changes are applied."""
 
     def __init__(self, image: ClusterImage) -> None:
-        self.drafts = _Drafts(image, {}, dict(image.brokers), dict(image.configs), dict(image.client_configs))
+        self.drafts = _Drafts(
+            image,
+            {},
+            dict(image.brokers),
+            dict(image.registrations),
+            dict(image.configs),
+            dict(image.client_configs),
+        )
         self.acl_changes: list[NodeChange] = []
         self.acls = image.acls
         self._image = image
@@ -175,7 +183,9 @@ class _Building:
         if path.startswith(paths.TOPICS + "/"):
             _apply_topic(self.drafts, change)
         elif path.startswith(paths.BROKER_IDS + "/"):
-            _apply_broker(self.drafts, change)
+            _apply_broker(self.drafts.brokers, change)
+        elif path.startswith(paths.REGISTRATIONS + "/"):
+            _apply_broker(self.drafts.registrations, change)
         elif path.startswith(paths.CONFIG + "/"):
             _apply_config(self.drafts, change)
         elif path.startswith(paths.DELETE_TOPICS + "/"):
@@ -215,6 +225,9 @@ class _Building:
             cluster_id=self._cluster_id,
             controller_id=self._controller_id,
             brokers=drafts.brokers if drafts.brokers != image.brokers else image.brokers,
+            registrations=(
+                drafts.registrations if drafts.registrations != image.registrations else image.registrations
+            ),
             configs=drafts.configs if drafts.configs != image.configs else image.configs,
             topics=topics,
             topics_by_id=topics_by_id,
@@ -323,12 +336,12 @@ def _apply_topic(drafts: _Drafts, change: NodeChange) -> None:
             )
 
 
-def _apply_broker(drafts: _Drafts, change: NodeChange) -> None:
+def _apply_broker(brokers: dict[int, BrokerImage], change: NodeChange) -> None:
     broker_id = int(change.path.rpartition("/")[2])
     if change.data is None:
-        drafts.brokers.pop(broker_id, None)
+        brokers.pop(broker_id, None)
     else:
-        drafts.brokers[broker_id] = nodes.read_broker(change.path, change.data)
+        brokers[broker_id] = nodes.read_broker(change.path, change.data)
 
 
 def _apply_config(drafts: _Drafts, change: NodeChange) -> None:

@@ -18,6 +18,7 @@ async def load_nodes(store: Store) -> list[NodeChange]:
     """
     found = [paths.CLUSTER_ID, paths.LOGIN_SECRET, paths.CONTROLLER, paths.FEATURES]
     found += await _children(store, paths.BROKER_IDS)
+    found += await _children(store, paths.REGISTRATIONS)
     for kind in ResourceKind:
         found += await _children(store, f"{paths.CONFIG}/{kind}")
     found += await _client_configs(store)

@@ -8,6 +8,7 @@ A node holds the JSON or text beside its path:
                                                 "rack":…,"epoch":E,"host":…,"port":…,"timestamp":…}
     /brokers/seqid                             its version numbers the broker epochs
     /brokers/seen                              {"version":1,"epochs":{"1":7}}: the registrations that elections followed
+    /brokers/registrations/N                   as /brokers/ids/N was last: a broker that is away is known by it
     /brokers/topics/T                          {"version":3,"topic_id":BASE64,"partitions":{"0":[1]},…}
     /brokers/topics/T/partitions/P/state       {"version":1,"leader":1,"leader_epoch":0,"isr":[1],"controller_epoch":1}
     /controller                ephemeral       {"version":1,"brokerid":1,"timestamp":…}
@@ -35,6 +36,7 @@ LOGIN_SECRET: Final = "/cluster/login_secret"
 BROKER_IDS: Final = "/brokers/ids"
 BROKER_EPOCHS: Final = "/brokers/seqid"
 SEEN_BROKERS: Final = "/brokers/seen"
+REGISTRATIONS: Final = "/brokers/registrations"
 TOPICS: Final = "/brokers/topics"
 CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"
@@ -65,6 +67,7 @@ SKELETON: Final = (
     "/brokers",
     BROKER_IDS,
     BROKER_EPOCHS,
+    REGISTRATIONS,
     TOPICS,
     CONFIG,
     "/config/topics",
@@ -114,6 +117,11 @@ BRANCHES: Final = (
 
 def broker(broker_id: int) -> str:
     return f"{BROKER_IDS}/{broker_id}"
+
+
+def registration(broker_id: int) -> str:
+    """The node that outlives the broker's session."""
+    return f"{REGISTRATIONS}/{broker_id}"
 
 
 def topic(name: str) -> str:

@@ -5,16 +5,23 @@ that grows by one in each round. So the load of a lost broker spreads over all o
 starts where its old and new leaders together are spread best. With racks, the order of brokers alternates between
 racks, and so do the leaders. A partition has a second replica in a rack only when it has one in every other rack with a
 free broker.
+
+Brokers that are away get the replicas that are left: they come last, and never lead. As with Kafka, racks count more
+than that: a partition is rather on a broker that is away than twice in one rack.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
 
 from odradek.foundation.errors import InvalidPartitions, InvalidReplicaAssignment, InvalidReplicationFactor
 from odradek.foundation.words import count
+
+_NOBODY: Final[Mapping[int, str | None]] = MappingProxyType({})
 
 
 def place(
@@ -24,6 +31,7 @@ def place(
     replication_factor: int,
     rng: random.Random,
     leaders: Sequence[int] = (),
+    away: Mapping[int, str | None] = _NOBODY,
 ) -> list[tuple[int, ...]]:
     """The replicas of each new partition, as `placements` has them."""
     return list(
@@ -33,6 +41,7 @@ def place(
             replication_factor=replication_factor,
             rng=rng,
             leaders=leaders,
+            away=away,
         )
     )
 
@@ -44,11 +53,13 @@ def placements(
     replication_factor: int,
     rng: random.Random,
     leaders: Sequence[int] = (),
+    away: Mapping[int, str | None] = _NOBODY,
 ) -> Iterator[tuple[int, ...]]:
     """The replicas of each new partition, leaders first, found as they are asked for.
 
-    `brokers` are the racks by live broker id; `leaders` are the preferred leaders of the partitions that the topic
-    already has. Raises InvalidPartitions and InvalidReplicationFactor.
+    `brokers` are the racks by live broker id, `away` those of known brokers that cannot lead now. `leaders` are the
+    preferred leaders of the partitions that the topic already has. Raises InvalidPartitions and
+    InvalidReplicationFactor.
     """
     if partition_count < 1:
         raise InvalidPartitions(f"the number of partitions is {partition_count}; it must be at least 1")
@@ -56,9 +67,15 @@ def placements(
         raise InvalidReplicationFactor(
             f"the replication factor is {replication_factor}; it must be at least 1"
         )
-    if replication_factor > len(brokers):
+    if not brokers and away:
         raise InvalidReplicationFactor(
-            f"Unable to replicate the partition {replication_factor} time(s): only {len(brokers)} broker(s) are "
+            f"Unable to replicate the partition {replication_factor} time(s): All brokers are currently fenced or in "
+            f"controlled shutdown, or accept no new replicas; start one of {sorted(away)}"
+        )
+    racks = {**brokers, **away}
+    if replication_factor > len(racks):
+        raise InvalidReplicationFactor(
+            f"Unable to replicate the partition {replication_factor} time(s): only {len(racks)} broker(s) are "
             "registered and accept new replicas; ask for fewer replicas or start more brokers"
         )
     order = _alternate_racks(brokers)
@@ -67,7 +84,13 @@ def placements(
     start = _even_start(order, leaders, added=partition_count, start=rng.randrange(count))
     numbers = range(first_partition, first_partition + partition_count)
     return _place_replicas(
-        numbers, order, brokers, start=start, shift=rng.randrange(count), wanted=replication_factor
+        numbers,
+        order,
+        racks,
+        away=_alternate_racks(away),
+        start=start,
+        shift=rng.randrange(count),
+        wanted=replication_factor,
     )
 
 
@@ -76,19 +99,23 @@ def _place_replicas(
     order: Sequence[int],
     racks: Mapping[int, str | None],
     *,
+    away: Sequence[int],
     start: int,
     shift: int,
     wanted: int,
 ) -> Iterator[tuple[int, ...]]:
     count = len(order)
+    has_racks = len(set(racks.values())) > 1
     # Without racks, the followers are the first of the others. There may be hundreds.
-    looked_at = count - 1 if len(set(racks.values())) > 1 else wanted - 1
+    looked_at = count - 1 if has_racks else min(wanted, count) - 1
+    away_looked_at = len(away) if has_racks else wanted - 1 - looked_at
     for number in numbers:
         if number > 0 and number % count == 0:
             shift += 1
         leader = (start + number) % count
         others = [order[(leader + 1 + (shift + step) % (count - 1)) % count] for step in range(looked_at)]
-        if looked_at == wanted - 1:
+        others += [away[(number + step) % len(away)] for step in range(away_looked_at)]
+        if len(others) == wanted - 1:
             yield order[leader], *others
         else:
             yield _over_racks(order[leader], others, racks, wanted=wanted)
@@ -135,11 +162,18 @@ def _alternate_racks(brokers: Mapping[int, str | None]) -> list[int]:
 
 
 def check_assignment(
-    assignment: Sequence[tuple[int, ...]], *, brokers: Mapping[int, str | None]
+    assignment: Sequence[tuple[int, ...]],
+    *,
+    brokers: Mapping[int, str | None],
+    active: Collection[int],
+    first: int = 0,
 ) -> list[tuple[int, ...]]:
-    """A client's own assignment, partition by partition from the first. Raises InvalidReplicaAssignment."""
+    """A client's own assignment, partition by partition from `first`. Raises InvalidReplicaAssignment.
+
+    `brokers` may be given replicas; one of each partition has to be in `active`, to lead.
+    """
     factor = len(assignment[0]) if assignment else 0
-    for number, replicas in enumerate(assignment):
+    for number, replicas in enumerate(assignment, start=first):
         if not replicas:
             raise InvalidReplicaAssignment(f"partition {number} is assigned to no broker; give at least one")
         if len(set(replicas)) < len(replicas):
@@ -154,7 +188,12 @@ def check_assignment(
             )
         if len(replicas) != factor:
             raise InvalidReplicaAssignment(
-                f"partition {number} has {count(len(replicas), 'replica')} and partition 0 has {factor}; "
+                f"partition {number} has {count(len(replicas), 'replica')} and partition {first} has {factor}; "
                 "give all the same number"
+            )
+        if not any(broker_id in active for broker_id in replicas):
+            raise InvalidReplicaAssignment(
+                f"All brokers specified in the manual partition assignment for partition {number} are fenced or in "
+                f"controlled shutdown; name at least one of {sorted(active)}"
             )
     return list(assignment)

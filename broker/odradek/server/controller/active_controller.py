@@ -76,6 +76,7 @@ class ActiveController:
         self.leadership = Leadership(
             store, self.controller.writer, self.images, self.settings, self.controller
         )
+        self.controller.find_eligible = self.leadership.eligible
         self.subscribers: MetadataSubscribers
         shared = RequestParts(
             images=self.images,

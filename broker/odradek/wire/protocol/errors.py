@@ -153,7 +153,7 @@ ROWS: Final = (
     ErrorRow(99, "POSITION_OUT_OF_RANGE"),
     ErrorRow(100, "UNKNOWN_TOPIC_ID", errors.UnknownTopicId, REFRESH),
     ErrorRow(101, "DUPLICATE_BROKER_REGISTRATION", errors.DuplicateBrokerRegistration),
-    ErrorRow(102, "BROKER_ID_NOT_REGISTERED"),
+    ErrorRow(102, "BROKER_ID_NOT_REGISTERED", errors.BrokerIdNotRegistered),
     ErrorRow(103, "INCONSISTENT_TOPIC_ID", errors.InconsistentTopicId, REFRESH),
     ErrorRow(104, "INCONSISTENT_CLUSTER_ID"),
     ErrorRow(105, "TRANSACTIONAL_ID_NOT_FOUND", transaction_errors.TransactionalIdNotFound),

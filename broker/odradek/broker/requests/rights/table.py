@@ -166,6 +166,7 @@ CHECKS: Final[dict[int, Check[Never]]] = {
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _ALTERS_CLUSTER,
     ApiKey.ALTER_PARTITION: _BROKERS_ONLY,
     ApiKey.UPDATE_FEATURES: _ALTERS_CLUSTER,
+    ApiKey.UNREGISTER_BROKER: _ALTERS_CLUSTER,
     ApiKey.DESCRIBE_CLUSTER: nothing,
     ApiKey.DESCRIBE_PRODUCERS: each("topics", on_topic(_READ)),
     ApiKey.DESCRIBE_TRANSACTIONS: transactions.describe,

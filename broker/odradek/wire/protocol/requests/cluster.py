@@ -360,6 +360,11 @@ class DescribeProducersRequest:
     topics: tuple[TopicRequest, ...]
 
 
+class UnregisterBrokerRequest:
+    __slots__ = ()
+    broker_id: int
+
+
 class AllocateProducerIdsRequest:
     __slots__ = ()
     broker_id: int
@@ -411,6 +416,7 @@ TYPES: Final[dict[int, type]] = {
     ApiKey.UPDATE_FEATURES: UpdateFeaturesRequest,
     ApiKey.DESCRIBE_CLUSTER: DescribeClusterRequest,
     ApiKey.DESCRIBE_PRODUCERS: DescribeProducersRequest,
+    ApiKey.UNREGISTER_BROKER: UnregisterBrokerRequest,
     ApiKey.ALLOCATE_PRODUCER_IDS: AllocateProducerIdsRequest,
     ApiKey.LIST_CONFIG_RESOURCES: ListConfigResourcesRequest,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: DescribeTopicPartitionsRequest,

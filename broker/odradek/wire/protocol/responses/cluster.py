@@ -311,6 +311,12 @@ class DescribeClusterResponse(Response):
     cluster_authorized_operations: int
 
 
+class UnregisterBrokerResponse(Response):
+    throttle_time: timedelta | int
+    error_code: int
+    error_message: str | None
+
+
 class AllocateProducerIdsResponse(Response):
     throttle_time: timedelta | int
     error_code: int
