@@ -19,6 +19,7 @@ from odradek.client.admin.topics import TopicAdmin
 from odradek.client.client import Client
 from odradek.client.errors import ClientTimeout, ConnectionFailed
 from odradek.foundation.errors import (
+    InvalidReplicationFactor,
     OdradekError,
     RequestTimedOut,
     TopicAlreadyExists,
@@ -118,6 +119,12 @@ class Administrator:
         self._history.add("admin", f"creates {name} with {count} partitions")
         try:
             await self._topics.create(name, partitions=count, replication_factor=factor)
+        except InvalidReplicationFactor as refusal:
+            # All three brokers are known, also those that are away.
+            self._history.require(
+                "All brokers are currently fenced" in str(refusal), "I16", f"{name} is refused: {refusal}"
+            )
+            raise
         except TopicAlreadyExists:
             # Where it was not there, the client asked twice: the answer to the first time was lost.
             if before:

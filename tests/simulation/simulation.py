@@ -28,6 +28,7 @@ from tests.simulation.faults import KINDS, KINDS_OF_COMPACTION, Faults
 from tests.simulation.guests import Guests
 from tests.simulation.history import History
 from tests.simulation.members import Members
+from tests.simulation.newcomers import Newcomers
 from tests.simulation.transactors import Transactors
 from tests.simulation.workload import Actor, Workload
 from tests.support import loop
@@ -41,6 +42,10 @@ GUESTS: Final = "guests"
 DELETIONS: Final = "deletions"
 DELETIONS_CHANCE: Final = 0.06
 GUESTS_CHANCE: Final = 0.04
+NEWCOMERS: Final = "newcomers"
+NEWCOMERS_CHANCE: Final = 0.06
+# Their topics are to be on the three brokers that are always there.
+WITHOUT_NEWCOMERS: Final = frozenset(("admin", "transactions", COMPACTION, DELETIONS, GUESTS))
 _MAKE: Final[dict[str, Callable[[Workload, random.Random], Actor]]] = {
     "admin": Administrator,
     "classic": lambda workload, rng: Members(workload, rng, group_id="classic"),
@@ -90,12 +95,15 @@ async def _play(
     compaction_rng = random.Random(f"compaction {seed}")
     guests_rng = random.Random(f"guests {seed}")
     deletions_rng = random.Random(f"deletions {seed}")
+    newcomers_rng = random.Random(f"newcomers {seed}")
     cluster = SimulatedCluster(rng.getrandbits(64), history, partitions=rng.choice([1, 1, 2]))
     if actors is None:
         actors = tuple(actor for actor in ACTORS if rng.random() < ACTOR_CHANCE)
         actors += (COMPACTION,) if compaction_rng.random() < COMPACTION_CHANCE else ()
         actors += (GUESTS,) if guests_rng.random() < GUESTS_CHANCE else ()
         actors += (DELETIONS,) if deletions_rng.random() < DELETIONS_CHANCE else ()
+        is_open = WITHOUT_NEWCOMERS.isdisjoint(actors)
+        actors += (NEWCOMERS,) if is_open and newcomers_rng.random() < NEWCOMERS_CHANCE else ()
     workload = Workload(cluster, rng, producers=rng.choice([1, 2]), has_weak="weak" in actors)
     checker = Checker(cluster, workload)
     count = rng.randint(1, 8) if faults is None else faults
@@ -110,6 +118,7 @@ async def _play(
     others: list[Actor] = [*first]
     others += [_MAKE[actor](workload, rng) for actor in actors if actor in _MAKE]
     others += [Deletions(workload, deletions_rng)] if DELETIONS in actors else []
+    others += [Newcomers(workload, newcomers_rng)] if NEWCOMERS in actors else []
     for one in others:
         one.start()
         workload.others.append(one)

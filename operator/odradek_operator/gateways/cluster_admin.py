@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 import ssl
 from collections.abc import Collection, Mapping, Sequence
@@ -17,14 +18,17 @@ import aiohttp
 
 from odradek.client.admin.brokers import BrokerAdmin
 from odradek.client.admin.disks import directories
+from odradek.client.admin.logs import LogAdmin
 from odradek.client.admin.plans import plan_drain
 from odradek.client.admin.results import AlterOperation, ConfigChange, ConfigSource, ResourceType
-from odradek.foundation.errors import OdradekError
+from odradek.foundation.errors import BrokerIdNotRegistered, InvalidRequest, OdradekError
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways import zookeeper_members
 from odradek_operator.gateways.brokers import BrokerClients, pods_context
 from odradek_operator.gateways.users import BrokerUsers
 from odradek_operator.gateways.zookeeper_members import EnsembleConfiguration
+
+logger = logging.getLogger(__name__)
 
 ANSWER_SECONDS_MAX: Final = 5.0
 # `srvr` takes some 300 bytes, `mntr` some thousands.
@@ -151,6 +155,12 @@ class ClusterAdmin(Protocol):
 
     async def end_throttle(self, bootstrap: str) -> None:
         """Lift the throttles of all moves."""
+
+    async def forget_brokers(self, bootstrap: str, *, first: int) -> tuple[int, ...]:
+        """Have the cluster forget the brokers from the number `first` on that have stopped; which they were.
+
+        One that is alive again or has replicas stays known.
+        """
 
 
 class HttpClusterAdmin:
@@ -317,6 +327,19 @@ class HttpClusterAdmin:
         async with self._clients.connect_client(bootstrap) as client:
             cluster = await client.refresh(None)
             await BrokerAdmin(client).reassignments.unthrottle(topics=cluster.topics, brokers=cluster.brokers)
+
+    async def forget_brokers(self, bootstrap: str, *, first: int) -> tuple[int, ...]:
+        async with self._clients.connect_client(bootstrap) as client:
+            known = await LogAdmin(client).describe_cluster(include_fenced=True)
+            forgotten: list[int] = []
+            for broker in sorted(one for one in known.fenced if one >= first):
+                try:
+                    await BrokerAdmin(client).remove(broker)
+                except (InvalidRequest, BrokerIdNotRegistered) as refusal:
+                    logger.info("broker %d stays known to the cluster: %s", broker, refusal)
+                else:
+                    forgotten.append(broker)
+        return tuple(forgotten)
 
     async def _get(self, host: str, port: int, path: str, cluster: Key) -> str | None:
         if self._session is None:

@@ -49,6 +49,8 @@ def test_brokers_are_emptied_before_they_go_and_their_volumes_stay() -> None:
     assert world.brokers.replicas[3] == 0
     assert world.get(VOLUME_CLAIMS, "data-events-broker-3") is not None
     assert "movement" not in world.status
+    world.look()
+    assert world.brokers.emptied == set(), "the cluster still counts on the broker that is gone"
 
 
 def test_brokers_that_cannot_be_emptied_stay_and_it_is_said_why(world: ClusterWorld) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -13,6 +14,7 @@ from odradek.client.admin.brokers import DrainProgress
 from odradek.client.admin.disks import Directories
 from odradek.client.admin.results import LogDirectoryDescription
 from odradek.client.errors import ConnectionFailed
+from odradek.foundation.errors import InvalidRequest
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways import cluster_admin
 from odradek_operator.gateways.cluster_admin import HttpClusterAdmin, RestartAnswer
@@ -57,6 +59,27 @@ def test_a_broker_counts_as_empty_only_after_it_is_cordoned(monkeypatch: pytest.
     assert left() == 1 and brokers.drained == [3]
     brokers.replicas[3] = 0
     assert left() == 0
+
+
+def test_brokers_that_are_gone_are_forgotten_and_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broker 4 has replicas, and broker 5 is alive again."""
+    refusals = {4: InvalidRequest("broker 4 still has 1 replica"), 5: InvalidRequest("broker 5 is alive")}
+    asked: list[int] = []
+
+    class Known(Brokers):
+        async def describe_cluster(self, *, include_fenced: bool) -> Any:
+            return SimpleNamespace(fenced=dict.fromkeys((2, 3, 4, 5)) if include_fenced else {})
+
+        async def remove(self, broker: int) -> None:
+            asked.append(broker)
+            if broker in refusals:
+                raise refusals[broker]
+
+    for name in ("BrokerAdmin", "LogAdmin"):
+        monkeypatch.setattr(cluster_admin, name, lambda client: client)
+    admin = HttpClusterAdmin(cast(Any, Known()))
+    assert run(admin.forget_brokers("b:9092", first=3)) == (3,)
+    assert asked == [3, 4, 5]
 
 
 def test_what_a_broker_with_a_full_disk_says_of_its_restart(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,8 @@ class Brokers:
     replicas: dict[int, int] = field(default_factory=dict)
     moving_to: dict[int, int] = field(default_factory=dict)
     cordoned: set[int] = field(default_factory=set)
+    emptied: set[int] = field(default_factory=set)
+    """Brokers that were to go, and that the cluster still knows."""
     silent: set[int] = field(default_factory=set)
     full: dict[int, str] = field(default_factory=dict)
     too_few: bool = False
@@ -187,6 +189,7 @@ class Brokers:
         self, bootstrap: str, leaving: Collection[int], *, bytes_per_second: int | None
     ) -> int:
         self.cordoned |= set(leaving)
+        self.emptied |= set(leaving)
         left = sum(self.replicas.get(broker, 0) for broker in leaving)
         for broker in leaving:
             self.replicas[broker] = max(0, self.replicas.get(broker, 0) - 2)
@@ -200,6 +203,12 @@ class Brokers:
             self.throttles_kept -= 1
             raise ConnectionFailed("the connection was lost")
         self.throttles_ended += 1
+
+    async def forget_brokers(self, bootstrap: str, *, first: int) -> tuple[int, ...]:
+        there = {int(str(metadata(pod)["name"]).rpartition("-")[2]) for pod in self._pods("broker")}
+        gone = tuple(sorted(broker for broker in self.emptied - there if broker >= first))
+        self.emptied -= set(gone)
+        return gone
 
     def _file(self, broker: int) -> Mapping[str, str]:
         config = self.objects.get(CONFIG_MAPS, "default", f"{self.cluster}-broker")

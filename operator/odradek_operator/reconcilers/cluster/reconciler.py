@@ -42,7 +42,11 @@ from odradek_operator.reconcilers.cluster.rolling import evictions, pod_replacem
 from odradek_operator.reconcilers.cluster.rolling.last_step import find_last_step
 from odradek_operator.reconcilers.cluster.run import ReconcileRun, mark_contents_stale
 from odradek_operator.reconcilers.cluster.scaling import broker_count, spreading
-from odradek_operator.reconcilers.cluster.scaling.partition_moves import MoveFound, move_partitions
+from odradek_operator.reconcilers.cluster.scaling.partition_moves import (
+    MoveFound,
+    forget_removed_brokers,
+    move_partitions,
+)
 from odradek_operator.reconcilers.cluster.settings import live_settings
 from odradek_operator.reconcilers.cluster.settings.certificates import (
     NoAuthority,
@@ -248,6 +252,8 @@ class ClusterReconciler:
         found = replace(found, move=await move_partitions(run, pods))
         if found.is_emptied and not run.missing.holds(BROKER):
             run, found = await self._remove_emptied_brokers(run, found)
+        elif found.move == MoveFound() and not found.unreachable and run.brokers().settled:
+            await forget_removed_brokers(run)
         await apply_controllers(run, is_held=found.controllers_are_held)
         return run, found
 

@@ -1,7 +1,10 @@
-"""Carries out what `scaling` decides: brokers that were added are filled, those that are to go are emptied."""
+"""Carries out what `scaling` decides: brokers that were added are filled, and those that are to go are emptied. The
+cluster forgets them once they are gone.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +15,8 @@ from odradek_operator.reconcilers.cluster.run import ReconcileRun, mark_contents
 from odradek_operator.reconcilers.cluster.scaling import broker_count
 from odradek_operator.resources.cluster_status import Movement
 from odradek_operator.resources.schema import quantity_value
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,3 +72,17 @@ async def _fill_brokers(
     await mark_contents_stale(run.environment, run.key)
     await run.report_event("BrokersFilled", f"brokers {which} have their share of all partitions")
     return None
+
+
+async def forget_removed_brokers(run: ReconcileRun) -> None:
+    """Have the cluster forget brokers whose pods are gone, so that it places nothing there.
+
+    Their pods take a while to end, so every run looks, and this one does not wait. The next one asks again.
+    """
+    try:
+        forgotten = await run.admin.forget_brokers(run.context.own_bootstrap, first=run.context.brokers)
+    except OdradekError as failure:
+        logger.info("brokers that were removed are not forgotten yet: %s", failure)
+        return
+    for broker in forgotten:
+        await run.report_event("BrokerForgotten", f"the cluster no longer counts on broker {broker}")
