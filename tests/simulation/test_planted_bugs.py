@@ -16,8 +16,15 @@ from odradek.broker.replication.leader import Leader
 from odradek.broker.replication.partition_reader import PartitionRead, PartitionReader
 from odradek.client.consumer import group as group_consumer
 from odradek.foundation.ids import TopicPartition
-from odradek.metadata.controller import eligible_replicas, leader_election, reassignment_steps, terms
+from odradek.metadata.controller import (
+    eligible_replicas,
+    leader_election,
+    reassignment_steps,
+    terms,
+    topic_plans,
+)
 from odradek.metadata.controller.leadership import Leadership
+from odradek.metadata.image.cordons import PlaceableBrokers
 from odradek.metadata.image.image import PartitionImage
 from odradek.storage import loading
 from odradek.storage.directories.log_manager import LogManager
@@ -205,6 +212,26 @@ def _refuse_batches_that_hold_the_start(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LogAppender, "_starts_inside", lambda *_: False)
 
 
+def _place_only_on_the_living(patch: pytest.MonkeyPatch) -> None:
+    """A broker that is away is not known."""
+    placed = topic_plans.placeable
+
+    def only_active(*args: Any, **named: Any) -> PlaceableBrokers:
+        return placed(*args, **named)._replace(away={})
+
+    patch.setattr(topic_plans, "placeable", only_active)
+
+
+def _count_those_away_as_in_sync(patch: pytest.MonkeyPatch) -> None:
+    """All replicas of a new partition are in sync, also those that nobody has seen there."""
+    made = topic_plans.new_partition
+
+    def all_in_sync(number: int, replicas: tuple[int, ...], **named: Any) -> PartitionImage:
+        return made(number, replicas, **named)._replace(isr=replicas)
+
+    patch.setattr(topic_plans, "new_partition", all_in_sync)
+
+
 BUGS: Final = [
     Bug(planted_bugs.acknowledge_at_once, KINDS, ("I1",)),
     Bug(_serve_above_the_high_watermark, KINDS, ("I5",)),
@@ -226,6 +253,8 @@ BUGS: Final = [
     Bug(_take_commits_of_anybody, ("reset",), ("I9",), ("classic",), seed_first=26),
     Bug(_give_everybody_everything, ("reset",), ("I9",), ("classic",)),
     Bug(_refuse_batches_that_hold_the_start, ("crash",), ("I12",), ("deletions",), faults=1),
+    Bug(_place_only_on_the_living, ("reset",), ("I16",), ("newcomers",), faults=1),
+    Bug(_count_those_away_as_in_sync, ("reset",), ("I16",), ("newcomers",), faults=1),
     Bug(_believe_for_ever, SILENCE, ("I13",), ("weak",), seed_first=12),
     Bug(_forget_who_may_be_elected, SILENCE, ("I13",), ("weak",), seed_first=12),
 ]
