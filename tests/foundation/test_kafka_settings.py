@@ -10,7 +10,11 @@ from typing import Any
 
 import pytest
 
-from odradek.foundation.settings.areas.protection import KEPT_BY_SASL, KEPT_BY_TLS
+from odradek.foundation.settings.areas.protection import (
+    KEPT_BY_SASL,
+    KEPT_BY_TLS,
+    STORES_OF_LISTENERS,
+)
 from odradek.foundation.settings.broker_settings import all_settings
 from odradek.foundation.settings.declaration import Range, Setting
 from odradek.metadata.image.configs import TOPIC_SETTINGS
@@ -23,8 +27,8 @@ OTHER_SCOPES = {
     # Listeners are bound once: a change without effect would be false.
     "listeners": "read-only",
     "listener.security.protocol.map": "read-only",
-    # Files are followed on disk. A request must not name a path of the broker's machine.
-    **dict.fromkeys(KEPT_BY_TLS | KEPT_BY_SASL, "read-only"),
+    # Rules of TLS and logins are read once. Stores of a listener may change, and their files are followed.
+    **dict.fromkeys((KEPT_BY_TLS | KEPT_BY_SASL) - STORES_OF_LISTENERS, "read-only"),
 }
 # Defaults that are not Kafka's, with the reason.
 OTHER_DEFAULTS = {

@@ -17,6 +17,7 @@ from odradek.foundation.settings.areas.protection import (
     KEPT_BY_SASL,
     KEPT_BY_TLS,
     LISTENER_PREFIX,
+    STORES_OF_LISTENERS,
     ProtectionSetting,
     protection_setting_of,
 )
@@ -118,9 +119,22 @@ def _keeps(protocol: str, key: str, *, with_tls: bool = True) -> bool:
     )
 
 
-def without_missing_protection(given: Mapping[str, str], find: FindSetting) -> dict[str, str]:
-    """The entries that promise no missing protection."""
-    return {key: text for key, text in given.items() if missing_protection(key, text, find) is None}
+def without_missing_protection(
+    given: Mapping[str, str], find: FindSetting, *, listeners: Iterable[Endpoint] = ()
+) -> dict[str, str]:
+    """The entries that promise no missing protection, of a process with these listeners."""
+    promising = set(without_kept(given, listeners))
+    return {
+        key: text
+        for key, text in given.items()
+        if key not in promising or missing_protection(key, text, find) is None
+    }
+
+
+def is_store_of_listener(key: str) -> bool:
+    """Whether the key is about a store of one listener, which may change while a broker runs."""
+    base = key.removeprefix(LISTENER_PREFIX).partition(".")[2]
+    return key.startswith(LISTENER_PREFIX) and base in STORES_OF_LISTENERS
 
 
 def refusal(broken: Iterable[MissingProtection]) -> str:

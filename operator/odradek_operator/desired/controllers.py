@@ -68,7 +68,7 @@ def _lasting_settings(context: Context) -> str:
     lasting = {
         key: value
         for key, value in controller_settings(context).items()
-        if (setting := find_setting(key)) is None or setting.scope is Scope.READ_ONLY
+        if (setting := find_setting(key)) is None or setting.scope is not Scope.CLUSTER_WIDE
     }
     return digest(properties(lasting) + scripts.start_controller())
 

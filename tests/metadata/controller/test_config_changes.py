@@ -54,7 +54,7 @@ REFUSED: list[tuple[Resource, list[AlterConfigOp], type[RequestError], str]] = [
         InvalidRequest,
         "duplicate",
     ),
-    (BROKER, [AlterConfigOp("node.id", SET, "2")], InvalidRequest, "dynamically: node.id"),
+    (BROKER, [AlterConfigOp("node.id", SET, "2")], InvalidRequest, r"dynamically: Set\(node.id\)"),
     (BROKER, [AlterConfigOp("log.segment.byte", SET, "2")], InvalidRequest, "did you mean log.segment.bytes"),
     (BROKER, [AlterConfigOp("log.segment.bytes", SET, "2")], InvalidRequest, "at least 1048576"),
     (BROKER, [AlterConfigOp("log.retention.ms", SET, "0")], InvalidRequest, "at least 1"),

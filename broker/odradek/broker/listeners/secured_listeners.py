@@ -6,6 +6,7 @@ A start without a secured listener loads none of it: OpenSSL takes 4 MB and some
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.endpoints import Endpoint
+from odradek.foundation.errors import SettingError
 from odradek.foundation.limits import LOGIN_SECONDS_MAX
 from odradek.foundation.protection import WITH_SASL, WITH_TLS
 from odradek.foundation.settings.broker_settings import Settings
@@ -24,13 +26,18 @@ from odradek.network.network import Network
 if TYPE_CHECKING:
     from odradek.broker.requests.sasl_counters import SaslCounters
     from odradek.foundation.settings.declaration import SettingValue
+    from odradek.metadata.image.dynamic_settings import DynamicSettings
     from odradek.metadata.image.image import ImageHolder
     from odradek.network.listener import Listener
+    from odradek.network.secured import ConnectionSecurity
     from odradek.security.authentication.delegation_tokens import DelegationToken
     from odradek.security.authentication.listener import ListenerSasl
     from odradek.security.authentication.oauth_documents import KeySet
     from odradek.security.tls.contexts import FollowedContext
+    from odradek.security.tls.files import TlsOptions
     from odradek.security.tls.listener import ListenerTls
+
+logger = logging.getLogger(__name__)
 
 # An authority that is taken away must be gone within a second.
 _FOLLOW_SECONDS: Final = 0.5
@@ -61,6 +68,8 @@ class SecuredListeners:
         self._tls: dict[str, ListenerTls] = {}
         self.followed: list[FollowedContext] = []
         """The contexts whose files may change."""
+        self._tls_options: list[tuple[FollowedContext, Callable[[Settings], TlsOptions | None]]] = []
+        """How the options of each context follow from settings, which may change."""
         self.key_sets: list[KeySet] = []
         """The keys of tokens, which change too."""
         self._sasl: dict[str, ListenerSasl] = {}
@@ -78,8 +87,11 @@ class SecuredListeners:
     def _add_tls(self, settings: Settings, name: str, *, is_sasl: bool) -> None:
         from odradek.security.tls.listener import ListenerTls, listener_tls
 
-        listening = ListenerTls(listener_tls(settings, name, is_sasl=is_sasl))
-        self.followed.append(listening.followed)
+        def options(current: Settings) -> TlsOptions:
+            return listener_tls(current, name, is_sasl=is_sasl)
+
+        listening = ListenerTls(options(settings))
+        self._follow(listening.followed, options)
         self._tls[name] = listening
 
     def _add_sasl(self, settings: Settings, name: str, client_configs: Callable[[], ClientConfigs]) -> None:
@@ -102,6 +114,31 @@ class SecuredListeners:
         )
         if sasl.key_set is not None:
             self.key_sets.append(sasl.key_set)
+
+    def _follow(self, context: FollowedContext, options: Callable[[Settings], TlsOptions | None]) -> None:
+        self.followed.append(context)
+        self._tls_options.append((context, options))
+
+    async def follow_settings(self, settings: DynamicSettings) -> Callable[[], None]:
+        """Take stores of listeners that are changed while this process runs; the result ends that.
+
+        Those that were changed before it started are in use when this returns.
+        """
+
+        def take(current: Settings) -> None:
+            for context, options_of in self._tls_options:
+                try:
+                    options = options_of(current)
+                except SettingError as failure:
+                    logger.error("%s keeps its certificates: %s", context.options.name, failure)
+                    continue
+                if options is not None:
+                    context.wanted_options = options
+
+        take(settings.current)
+        for context in self.followed:
+            await asyncio.to_thread(context.follow)
+        return settings.subscribe(lambda _, current: take(current))
 
     async def read_keys(self) -> None:
         """Read the keys of tokens before clients come: a login that fails for want of keys ends a client for good."""
@@ -128,8 +165,7 @@ class SecuredListeners:
 
         tasks = TaskOwner("certificates")
         for context in self.followed:
-            if context.files:
-                tasks.start(follow(context), name="watch")
+            tasks.start(follow(context), name="watch")
         for keys in self.key_sets:
             tasks.start(follow(keys), name="watch")
         closing.push_async_callback(tasks.close)
@@ -191,17 +227,21 @@ class SecuredListeners:
 
         mechanism = settings.listener_value(listener, mechanism_key)
 
-        def value(key: str) -> SettingValue:
-            if key == "sasl.jaas.config":
-                return settings.listener_value(listener, key, mechanism=mechanism, is_own=True)
-            return settings.listener_value(listener, key)
+        def security(current: Settings) -> ConnectionSecurity:
+            def value(key: str) -> SettingValue:
+                if key == "sasl.jaas.config":
+                    return current.listener_value(listener, key, mechanism=mechanism, is_own=True)
+                return current.listener_value(listener, key)
 
-        security = connection_security(
-            endpoint.security_protocol, value, name=f"listener {listener}", mechanism_key=mechanism_key
+            return connection_security(
+                endpoint.security_protocol, value, name=f"listener {listener}", mechanism_key=mechanism_key
+            )
+
+        secured = SecureNetwork(
+            network, security(settings), client_id=f"broker-{settings.effective_broker_id}"
         )
-        secured = SecureNetwork(network, security, client_id=f"broker-{settings.effective_broker_id}")
         if secured.followed is not None:
-            self.followed.append(secured.followed)
+            self._follow(secured.followed, lambda current: security(current).tls)
         return secured
 
 

@@ -210,6 +210,7 @@ class BrokerProcess(Generic[ControlT]):
             self._closing.callback(self.secured.follow_users(self.images, lambda: self.listeners))
             self._complete_endpoints()
             await self._control.register(self.endpoints)
+            self._closing.callback(await self.secured.follow_settings(self.dynamic_settings))
             # Last: a client that connects earlier would see a cluster without brokers.
             for listener in self.listeners:
                 listener.accept()

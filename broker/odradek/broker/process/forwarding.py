@@ -18,6 +18,7 @@ from odradek.broker.requests.parts import BrokerParts
 from odradek.broker.requests.table import FORWARDED
 from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import RequestError
+from odradek.foundation.settings.areas.protection import LISTENER_PREFIX
 from odradek.foundation.turn_limits import REQUEST_BYTES_DECODED_AT_ONCE_MAX
 from odradek.network.pending import Pending
 from odradek.wire.protocol.api import ApiKey
@@ -25,18 +26,20 @@ from odradek.wire.protocol.codec import decode_typed_request, encode_response
 from odradek.wire.protocol.requests.cluster import IncrementalAlterConfigsRequest
 
 if TYPE_CHECKING:
+    from odradek.foundation.settings.broker_settings import Settings
     from odradek.wire.protocol.messages import AnyMessage
 
 _OF_TOKENS: Final = frozenset(
     (ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN)
 )
+_OF_CONFIGS: Final = frozenset((ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS))
 
 
 def forwarding_dispatcher(parts: BrokerParts, controller: RemoteController) -> Dispatcher:
     """The dispatcher for all connections of one broker of a cluster."""
     broker = parts.shared
     forwarded = {int(api): broker.handlers[api]._replace(takes_frame=True) for api in FORWARDED}
-    forwarding = _Forwarding(controller)
+    forwarding = _Forwarding(controller, parts.configs.settings)
     steps: list[AnyStep] = []
     if broker.authorizer is not None:
         from odradek.broker.requests.rights.step import AuthorizationStep
@@ -54,8 +57,9 @@ def forwarding_dispatcher(parts: BrokerParts, controller: RemoteController) -> D
 class _Forwarding:
     """The handler of the forwarded APIs."""
 
-    def __init__(self, controller: RemoteController) -> None:
+    def __init__(self, controller: RemoteController, settings: Settings) -> None:
         self._controller = controller
+        self._settings = settings
 
     def __call__(self, frame: memoryview, context: AnyContext) -> Pending[bytes]:
         if context.header.api_key == ApiKey.INCREMENTAL_ALTER_CONFIGS:
@@ -64,6 +68,8 @@ class _Forwarding:
             request = _read(frame, context)
             if _names_loggers(request):
                 return Pending(_set_log_levels(request, context))
+        if context.header.api_key in _OF_CONFIGS and _may_name_stores(frame):
+            return Pending(self._ask_with_stores(frame, context))
         if context.header.api_key in _OF_TOKENS:
             return Pending(self._ask_for_tokens(frame, context))
         return Pending(self._ask(frame, context))
@@ -98,6 +104,19 @@ class _Forwarding:
             return _refusal(_read(frame, context), context, error)
         return await self._ask(frame, context)
 
+    async def _ask_with_stores(self, frame: memoryview, context: AnyContext) -> bytes:
+        from odradek.broker.requests.listener_stores import names_stores, try_stores
+
+        request: AnyMessage = _read(frame, context)
+        try:
+            # A client without the right learns nothing of files; the controller refuses it.
+            if names_stores(request) and _may_alter_configs(context):
+                images = context.broker.images
+                await try_stores(request, settings=self._settings, image=images.current)
+        except RequestError as error:
+            return _refusal(request, context, error)
+        return await self._ask(frame, context)
+
     async def _ask(self, frame: memoryview, context: AnyContext) -> bytes:
         try:
             return await self._controller.forward(
@@ -108,6 +127,21 @@ class _Forwarding:
         if len(frame) <= REQUEST_BYTES_DECODED_AT_ONCE_MAX:
             return _refusal(_read(frame, context), context, refusal)
         return await context.broker.long_work.submit(lambda: _large_refusal(frame, context, refusal))
+
+
+def _may_alter_configs(context: AnyContext) -> bool:
+    authorizer = context.broker.authorizer
+    if authorizer is None:
+        return True
+    from odradek.broker.requests.rights.rights import Rights
+    from odradek.security.authorization.acls import AclOperation, AclResourceType
+
+    return Rights(authorizer, context).may(AclOperation.ALTER_CONFIGS, AclResourceType.CLUSTER)
+
+
+def _may_name_stores(frame: memoryview) -> bool:
+    """Whether a request of ordinary size has the beginning of such a name; larger ones are not read here."""
+    return len(frame) <= REQUEST_BYTES_DECODED_AT_ONCE_MAX and LISTENER_PREFIX.encode() in bytes(frame)
 
 
 def _names_loggers(request: IncrementalAlterConfigsRequest) -> bool:

@@ -107,7 +107,7 @@ class Settings(SettingValues):
             warnings.append(f"log.{warning}")
         values.update(given=MappingProxyType(given), warnings=tuple(warnings))
         self.__dict__.update(values)
-        listeners = _listeners(self)
+        listeners = find_listeners(self)
         self.__dict__["unused"] = tuple(without_kept(unused, listeners))
         if not problems:
             problems.extend(contradictions(self))
@@ -182,7 +182,7 @@ class Settings(SettingValues):
         return self.given.get(key, all_settings()[key].default_text)
 
 
-def _listeners(settings: SettingValues) -> tuple[Endpoint, ...]:
+def find_listeners(settings: SettingValues) -> tuple[Endpoint, ...]:
     """The listeners, the controllers' that a broker connects to, and that of --admin. Empty if they cannot be read,
     which is a mistake of its own.
     """

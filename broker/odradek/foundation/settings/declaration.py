@@ -401,9 +401,9 @@ def java_class(default: str | None, doc: str, allowed: Allowed) -> SettingValue:
     return Setting(Kind.CLASS, default, doc, allowed=allowed)
 
 
-def password(doc: str) -> SettingValue:
+def password(doc: str, *, scope: Scope = Scope.READ_ONLY) -> SettingValue:
     """A secret text, which no answer and no log line shows."""
-    return Setting(Kind.PASSWORD, None, doc)
+    return Setting(Kind.PASSWORD, None, doc, scope=scope)
 
 
 def words(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from odradek.foundation.errors import InvalidConfig, InvalidRequest, SettingError, UnknownTopicOrPartition
-from odradek.foundation.protection import missing_protection
+from odradek.foundation.protection import is_store_of_listener, missing_protection
+from odradek.foundation.settings.areas.protection import STORES_OF_LISTENERS
 from odradek.foundation.settings.broker_settings import Settings, all_settings, find_setting
 from odradek.foundation.settings.declaration import Kind, Scope, Setting
 from odradek.foundation.words import nearest_name
@@ -154,15 +155,45 @@ def validate_texts(
 def _validate_broker_texts(
     resource: Resource, texts: Mapping[str, str], *, before: Mapping[str, str], static: Settings
 ) -> dict[str, str]:
+    _check_listener_forms(texts, before=before)
     kept: dict[str, str] = {}
+    stores: dict[str, str] = {}
     for key, text in texts.items():
+        if is_store_of_listener(key):
+            stores[key] = text
+            continue
         broken = missing_protection(key, text, find_setting)
         # What an earlier version took stays until it is deleted; `DynamicSettings` leaves it out.
         if broken is not None and before.get(key) != text:
             raise InvalidRequest(str(broken))
-        if broken is not None:
-            continue
-        kept[key] = text
+        if broken is None:
+            kept[key] = text
+    _check_scopes(resource, (*kept, *stores), before=before)
+    try:
+        # The broker whose listener it is has tried the stores (`broker.requests.listener_stores`).
+        for key, text in stores.items():
+            setting = find_setting(key)
+            if setting is not None:
+                setting.parse(text)
+        static.with_overrides(kept)
+    except SettingError as error:
+        raise InvalidRequest(str(error)) from None
+    return dict(texts)
+
+
+def _check_listener_forms(texts: Mapping[str, str], *, before: Mapping[str, str]) -> None:
+    general = [key for key in texts if key in STORES_OF_LISTENERS and key not in before]
+    if general:
+        raise InvalidRequest(
+            "These security configs can be dynamically updated only per-listener using the listener prefix: "
+            f"{_name_set(general)}; begin each with listener.name.NAME."
+        )
+
+
+def _check_scopes(resource: Resource, keys: Iterable[str], *, before: Mapping[str, str]) -> None:
+    fixed: list[str] = []
+    of_one_broker: list[str] = []
+    for key in keys:
         setting = find_setting(key)
         if setting is None:
             # Kafka keeps unknown keys for its plugins, which this broker has none of: a slip would go unseen.
@@ -172,18 +203,23 @@ def _validate_broker_texts(
             hint = "" if nearest is None else f"; did you mean {nearest}?"
             raise InvalidRequest(f"Unknown broker config name: {key}{hint}")
         if not setting.is_dynamic:
-            raise InvalidRequest(
-                f"Cannot update these configs dynamically: {key}; set it in server.properties and restart"
-            )
-        if not resource.name and setting.scope is Scope.PER_BROKER and not setting.internal:
-            raise InvalidRequest(
-                f"Cannot update these configs at default cluster level, broker id must be specified: {key}"
-            )
-    try:
-        static.with_overrides(kept)
-    except SettingError as error:
-        raise InvalidRequest(str(error)) from None
-    return dict(texts)
+            fixed.append(key)
+        elif setting.scope is Scope.PER_BROKER and not setting.internal:
+            of_one_broker.append(key)
+    if fixed:
+        raise InvalidRequest(
+            f"Cannot update these configs dynamically: {_name_set(fixed)}; set them in server.properties and restart"
+        )
+    if of_one_broker and not resource.name:
+        raise InvalidRequest(
+            "Cannot update these configs at default cluster level, broker id must be specified: "
+            f"{_name_set(of_one_broker)}"
+        )
+
+
+def _name_set(keys: Iterable[str]) -> str:
+    """Keys as Kafka 4.1's errors name them, which tools compare."""
+    return f"Set({', '.join(keys)})"
 
 
 def _setting(resource: Resource, key: str) -> Setting | None:

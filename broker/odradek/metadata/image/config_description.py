@@ -14,7 +14,13 @@ from typing import Final
 from odradek.foundation.errors import SettingError
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.protection import without_missing_protection
-from odradek.foundation.settings.broker_settings import USED, Settings, all_settings, find_setting
+from odradek.foundation.settings.broker_settings import (
+    USED,
+    Settings,
+    all_settings,
+    find_listeners,
+    find_setting,
+)
 from odradek.foundation.settings.declaration import Kind, Setting
 from odradek.metadata.image.configs import TOPIC_SETTINGS, topic_value
 from odradek.metadata.image.group_configs import GROUP_SETTINGS, group_default_text
@@ -104,7 +110,7 @@ class BrokerSources:
 
 
 def _with_overrides(static: Settings, overrides: Mapping[str, str]) -> Settings:
-    kept = without_missing_protection(overrides, find_setting)
+    kept = without_missing_protection(overrides, find_setting, listeners=find_listeners(static))
     try:
         return static.with_overrides(kept) if kept else static
     except SettingError:
@@ -207,9 +213,8 @@ def describe_group(
         if not is_asked(key):
             continue
         value = texts.get(key, group_default_text(key, sources.current))
-        synonyms: tuple[Synonym, ...] = (Synonym(key, setting.default_text, DescribedConfigSource.DEFAULT),)
-        if key in texts:
-            synonyms = (Synonym(key, value, DescribedConfigSource.GROUP), *synonyms)
+        # Kafka names no default as a source of a group's settings.
+        synonyms = (Synonym(key, value, DescribedConfigSource.GROUP),) if key in texts else ()
         entries.append(_entry(setting, value, synonyms, is_read_only=False))
     return entries
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from odradek.foundation.errors import SettingError
 from odradek.foundation.protection import missing_protection, without_missing_protection
-from odradek.foundation.settings.broker_settings import Settings, find_setting
+from odradek.foundation.settings.broker_settings import Settings, find_listeners, find_setting
 from odradek.metadata.image.image import ClusterImage, ImageHolder, ResourceKind
 from odradek.metadata.image.paths import DEFAULT_BROKER
 
@@ -73,7 +73,7 @@ class DynamicSettings:
 
     def _drop_unprotected(self, overrides: dict[str, str]) -> dict[str, str]:
         """Without settings for protection that this broker lacks: an earlier version accepted them."""
-        kept = without_missing_protection(overrides, find_setting)
+        kept = without_missing_protection(overrides, find_setting, listeners=find_listeners(self.static))
         for key in overrides.keys() - kept.keys() - self._named:
             self._named.add(key)
             why = missing_protection(key, overrides[key], find_setting)

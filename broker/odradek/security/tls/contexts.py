@@ -198,9 +198,10 @@ class FollowedContext:
     def __init__(self, options: TlsOptions, make: MakeContext) -> None:
         """Raises SettingError or DependencyError."""
         self.options = options
+        self.wanted_options = options
+        """Those to use from the next `follow` on: settings that were changed since."""
         self._make = make
-        self.files = (*options.keystore.files(), *options.truststore.files())
-        self._stamps = self._read_stamps()
+        self._stamps = _read_stamps(options)
         self.material = read_material(options)
         self.current = make(options, self.material)
         self._failure = ""
@@ -209,16 +210,18 @@ class FollowedContext:
         """Attempts to take changed files that failed. Each is made again until it succeeds."""
 
     def follow(self) -> bool:
-        """Take changed files, and say whether there is a new context.
+        """Take changed files or options, and say whether there is a new context.
 
         Blocks for some milliseconds when they changed: not for the event loop.
         """
-        stamps = self._read_stamps()
-        if stamps == self._stamps:
+        options = self.wanted_options
+        stamps = _read_stamps(options)
+        is_same = options == self.options
+        if is_same and stamps == self._stamps:
             return False
         try:
-            material = read_material(self.options)
-            context = None if material == self.material else self._make(self.options, material)
+            material = read_material(options)
+            context = None if is_same and material == self.material else self._make(options, material)
         except (SettingError, DependencyError) as failure:
             self.failed_reloads += 1
             if str(failure) != self._failure:
@@ -227,7 +230,7 @@ class FollowedContext:
                     "%s keeps its certificates, since the new ones fail: %s", self.options.name, failure
                 )
             return False
-        self._stamps, self._failure = stamps, ""
+        self.options, self._stamps, self._failure = options, stamps, ""
         if context is None:
             return False
         self.material, self.current = material, context
@@ -235,13 +238,14 @@ class FollowedContext:
         logger.info("%s has new certificates, for new connections", self.options.name)
         return True
 
-    def _read_stamps(self) -> Stamps:
-        stamps: list[tuple[int, int, int] | None] = []
-        for path in self.files:
-            try:
-                found = path.stat()
-            except OSError:
-                stamps.append(None)
-            else:
-                stamps.append((found.st_ino, found.st_size, found.st_mtime_ns))
-        return tuple(stamps)
+
+def _read_stamps(options: TlsOptions) -> Stamps:
+    stamps: list[tuple[int, int, int] | None] = []
+    for path in (*options.keystore.files(), *options.truststore.files()):
+        try:
+            found = path.stat()
+        except OSError:
+            stamps.append(None)
+        else:
+            stamps.append((found.st_ino, found.st_size, found.st_mtime_ns))
+    return tuple(stamps)

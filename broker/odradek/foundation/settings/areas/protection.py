@@ -12,7 +12,7 @@ from typing import Final
 
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.settings.areas.security import SaslSettings, TlsSettings
-from odradek.foundation.settings.declaration import Setting
+from odradek.foundation.settings.declaration import Scope, Setting
 
 
 class ProtectionSetting(NamedTuple):
@@ -60,6 +60,12 @@ KEPT_BY_LISTENERS: Final = frozenset(("max.connection.creation.rate",))
 
 # Keys of the families above that a broker keeps whose listeners speak TLS. `security` refuses what it cannot keep.
 KEPT_BY_TLS: Final = frozenset(one.key for one in vars(TlsSettings).values() if isinstance(one, Setting))
+# Of those, what may change while a broker runs, in the form for one listener: the stores and their passwords.
+STORES_OF_LISTENERS: Final = frozenset(
+    one.key
+    for one in vars(TlsSettings).values()
+    if isinstance(one, Setting) and one.scope is Scope.PER_BROKER
+)
 # Those that it keeps where clients log in.
 KEPT_BY_SASL: Final = frozenset(one.key for one in vars(SaslSettings).values() if isinstance(one, Setting))
 

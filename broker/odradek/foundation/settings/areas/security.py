@@ -10,6 +10,7 @@ from typing import Final
 from odradek.foundation.settings.declaration import (
     EachOf,
     OneOf,
+    Scope,
     integer,
     java_class,
     long,
@@ -19,6 +20,8 @@ from odradek.foundation.settings.declaration import (
 )
 
 _OAUTH: Final = "org.apache.kafka.common.security.oauthbearer"
+# In the form for one listener, as `listener.name.NAME.KEY`, these change on a broker while it runs.
+_WHILE_RUNNING: Final = Scope.PER_BROKER
 STORE_TYPES = OneOf("JKS", "PKCS12", "PEM", any_case=True)
 
 
@@ -32,25 +35,41 @@ class TlsSettings:
         "The form of the store with this broker's key and certificate: PEM or PKCS12. A store of Java's own form must "
         "be converted.",
         STORE_TYPES,
+        scope=_WHILE_RUNNING,
     )
     ssl_keystore_location: str | None = text(
-        None, "The file with this broker's key and its chain of certificates."
+        None,
+        "The file with this broker's key and its chain of certificates.",
+        scope=_WHILE_RUNNING,
     )
-    ssl_keystore_password: str | None = password("The password of a PKCS12 file with the key.")
-    ssl_keystore_key: str | None = password("This broker's key in PEM, instead of a file.")
+    ssl_keystore_password: str | None = password(
+        "The password of a PKCS12 file with the key.", scope=_WHILE_RUNNING
+    )
+    ssl_keystore_key: str | None = password(
+        "This broker's key in PEM, instead of a file.", scope=_WHILE_RUNNING
+    )
     ssl_keystore_certificate_chain: str | None = password(
-        "This broker's certificate in PEM and those that signed it, instead of a file."
+        "This broker's certificate in PEM and those that signed it, instead of a file.",
+        scope=_WHILE_RUNNING,
     )
-    ssl_key_password: str | None = password("The password of an encrypted key in PEM.")
+    ssl_key_password: str | None = password("The password of an encrypted key in PEM.", scope=_WHILE_RUNNING)
     ssl_truststore_type: str = text(
-        "JKS", "The form of the store with the certificates that are trusted: PEM or PKCS12.", STORE_TYPES
+        "JKS",
+        "The form of the store with the certificates that are trusted: PEM or PKCS12.",
+        STORE_TYPES,
+        scope=_WHILE_RUNNING,
     )
     ssl_truststore_location: str | None = text(
-        None, "The file with the certificates of authorities that sign the peers' certificates."
+        None,
+        "The file with the certificates of authorities that sign the peers' certificates.",
+        scope=_WHILE_RUNNING,
     )
-    ssl_truststore_password: str | None = password("The password of a PKCS12 file with trusted certificates.")
+    ssl_truststore_password: str | None = password(
+        "The password of a PKCS12 file with trusted certificates.", scope=_WHILE_RUNNING
+    )
     ssl_truststore_certificates: str | None = password(
-        "The certificates that are trusted, in PEM, instead of a file."
+        "The certificates that are trusted, in PEM, instead of a file.",
+        scope=_WHILE_RUNNING,
     )
     ssl_client_auth: str = text(
         "none",

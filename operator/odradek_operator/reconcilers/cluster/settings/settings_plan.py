@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from odradek.foundation.settings.areas.protection import STORES_OF_LISTENERS
 from odradek.foundation.settings.broker_settings import USED
 from odradek.foundation.settings.declaration import Scope, Setting
 from odradek_operator.gateways.cluster_admin import InForce
@@ -67,7 +68,8 @@ def plan_settings(
                     covered.setdefault(broker, []).append(key)
                 else:
                     alter[key] = target
-            elif setting.scope is not Scope.PER_BROKER:
+            # Stores change while a broker runs in the form for one listener only, and a Cluster's are for all.
+            elif setting.scope is not Scope.PER_BROKER or key in STORES_OF_LISTENERS:
                 restart.setdefault(broker, []).append(f"{key} is {found.value}, wanted {target}")
     return SettingsPlan(
         alter=alter,

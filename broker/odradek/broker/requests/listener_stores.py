@@ -1,0 +1,87 @@
+"""The stores of a listener, tried by the broker that they are for before the change is decided.
+
+A change of `listener.name.NAME.ssl.keystore.location` and its like is written by the controller, which does not see
+this broker's files. Where the stores cannot serve, the request is refused here, and nothing changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from odradek.broker.requests.config_resources import ConfigResourceType
+from odradek.foundation.endpoints import Endpoint
+from odradek.foundation.errors import DependencyError, InvalidRequest, SettingError
+from odradek.foundation.protection import WITH_SASL, WITH_TLS, is_store_of_listener, missing_protections
+from odradek.foundation.settings.broker_settings import Settings, find_listeners, find_setting
+from odradek.metadata.controller.config_plans import incremental_texts, require_texts
+from odradek.metadata.controller.requests import AlterConfigOp, ConfigOperation, Resource
+from odradek.metadata.image.image import ClusterImage, ResourceKind
+from odradek.wire.protocol.requests.cluster import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+)
+
+_Resource = AlterConfigsResource | IncrementalAlterConfigsResource
+
+
+def names_stores(request: AlterConfigsRequest | IncrementalAlterConfigsRequest) -> bool:
+    """Whether a request may change the stores of a listener."""
+    return any(
+        is_store_of_listener(config.name)
+        for resource in request.resources
+        if resource.resource_type == ConfigResourceType.BROKER
+        for config in resource.configs
+    )
+
+
+async def try_stores(
+    request: AlterConfigsRequest | IncrementalAlterConfigsRequest, *, settings: Settings, image: ClusterImage
+) -> None:
+    """Try those that this broker would have. `settings` are those of its start.
+
+    Raises InvalidRequest where they cannot serve, or where a listener speaks no TLS, so that they protect nothing.
+    """
+    own = str(settings.effective_broker_id)
+    for resource in request.resources:
+        if resource.resource_type != ConfigResourceType.BROKER or resource.resource_name != own:
+            continue
+        before = image.config(ResourceKind.BROKER, own)
+        stores = {
+            key: text
+            for key, text in _texts_after(resource, own, before=before).items()
+            if is_store_of_listener(key)
+        }
+        missing = missing_protections(stores, find_setting, listeners=find_listeners(settings))
+        new = [one for one in missing if before.get(one.shown.partition("=")[0]) is None]
+        if new:
+            raise InvalidRequest(str(new[0]))
+        try:
+            wanted = settings.with_overrides(stores)
+            for endpoint in settings.listener_endpoints:
+                if endpoint.security_protocol in WITH_TLS:
+                    await asyncio.to_thread(_try_listener, wanted, endpoint)
+        except (SettingError, DependencyError) as failure:
+            raise InvalidRequest(str(failure)) from None
+
+
+def _texts_after(resource: _Resource, own: str, *, before: Mapping[str, str]) -> Mapping[str, str]:
+    if isinstance(resource, AlterConfigsResource):
+        return require_texts({config.name: config.value for config in resource.configs})
+    changes = [
+        AlterConfigOp(config.name, ConfigOperation(config.config_operation), config.value)
+        for config in resource.configs
+        if config.config_operation in list(ConfigOperation)
+    ]
+    return incremental_texts(Resource(ResourceKind.BROKER, own), changes, before=before)
+
+
+def _try_listener(settings: Settings, endpoint: Endpoint) -> None:
+    """Raises SettingError or DependencyError. Blocks: not for the event loop."""
+    from odradek.security.tls.contexts import server_context
+    from odradek.security.tls.listener import listener_tls
+
+    is_sasl = endpoint.security_protocol in WITH_SASL
+    server_context(listener_tls(settings, endpoint.listener_name, is_sasl=is_sasl))
