@@ -294,6 +294,13 @@ def configs_story(wire: Wire) -> None:
         only: dict[str, Any] = {"validate_only": validate_only}
         wire.ask(label, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=resources, **only)
 
+    own = "consumer.session.timeout.ms"
+    incremental("set for a group", (own, SET, "46000"), name="own", kind=32)
+    describe("a group with a setting of its own", 32, "own", [own, "consumer.heartbeat.interval.ms"])
+    for label, store in (("for one listener", "listener.name.plaintext."), ("for all listeners", "")):
+        change = f"{store}ssl.keystore.location", SET, "/no/such/store"
+        incremental(f"a store {label} of all brokers", change, name="", kind=4)
+    incremental("a store for all listeners", change, name="1", kind=4)
     incremental("set", ("segment.bytes", SET, "2000000"))
     incremental("set badly", ("segment.bytes", SET, "-5"))
     incremental("set an unknown key", ("no.such", SET, "1"))

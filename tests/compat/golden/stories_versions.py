@@ -89,6 +89,8 @@ def admin_sweep(wire: Wire) -> None:
     make_topic(wire, TOPIC, retention_ms="5000")
     sweep(wire, ApiKey.METADATA, lambda _: {"topics": [{"name": TOPIC}]})
     sweep(wire, ApiKey.DESCRIBE_CLUSTER, lambda _: {})
+    wire.ask("with fenced brokers", ApiKey.DESCRIBE_CLUSTER, 2, include_fenced_brokers=True)
+    sweep(wire, ApiKey.UNREGISTER_BROKER, lambda _: {"broker_id": 99})
     sweep(wire, ApiKey.DESCRIBE_TOPIC_PARTITIONS, lambda _: {"topics": [{"name": TOPIC}]})
     sweep(wire, ApiKey.DESCRIBE_LOG_DIRS, lambda _: {"topics": [{"topic": TOPIC, "partitions": [0]}]})
     resource = {"resource_type": 2, "resource_name": TOPIC}

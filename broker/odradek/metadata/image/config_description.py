@@ -213,8 +213,9 @@ def describe_group(
         if not is_asked(key):
             continue
         value = texts.get(key, group_default_text(key, sources.current))
-        # Kafka names no default as a source of a group's settings.
-        synonyms = (Synonym(key, value, DescribedConfigSource.GROUP),) if key in texts else ()
+        # As in Kafka, a setting of the group's own is its only source.
+        source = DescribedConfigSource.GROUP if key in texts else DescribedConfigSource.DEFAULT
+        synonyms = (Synonym(key, value, source),)
         entries.append(_entry(setting, value, synonyms, is_read_only=False))
     return entries
 
