@@ -48,7 +48,7 @@ async def test_a_topic_and_a_group_begin_while_a_broker_is_away() -> None:
     await cluster.until(lambda: cluster.brokers[3].partitions.get("t", 0).log.log_end_offset == 1)
 
 
-async def test_a_broker_that_is_away_is_shown_where_that_is_asked_for_until_it_is_removed() -> None:
+async def test_a_broker_that_is_away_is_shown_until_it_is_removed() -> None:
     cluster = await WholeCluster.start()
     assert await described(cluster, fenced=True) == [(1, False), (2, False), (3, False)]
     alive = await cluster.ask(1, ApiKey.UNREGISTER_BROKER, 0, broker_id=3)

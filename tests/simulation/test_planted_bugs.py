@@ -24,6 +24,7 @@ from odradek.metadata.controller import (
     topic_plans,
 )
 from odradek.metadata.controller.leadership import Leadership
+from odradek.metadata.image import cordons
 from odradek.metadata.image.cordons import PlaceableBrokers
 from odradek.metadata.image.image import PartitionImage
 from odradek.storage import loading
@@ -214,7 +215,7 @@ def _refuse_batches_that_hold_the_start(patch: pytest.MonkeyPatch) -> None:
 
 def _place_only_on_the_living(patch: pytest.MonkeyPatch) -> None:
     """A broker that is away is not known."""
-    placed = topic_plans.placeable
+    placed = cordons.placeable
 
     def only_active(*args: Any, **named: Any) -> PlaceableBrokers:
         return placed(*args, **named)._replace(away={})
@@ -223,7 +224,7 @@ def _place_only_on_the_living(patch: pytest.MonkeyPatch) -> None:
 
 
 def _count_those_away_as_in_sync(patch: pytest.MonkeyPatch) -> None:
-    """All replicas of a new partition are in sync, also those that nobody has seen there."""
+    """All replicas of a new partition are in sync, also those on a broker that is away."""
     made = topic_plans.new_partition
 
     def all_in_sync(number: int, replicas: tuple[int, ...], **named: Any) -> PartitionImage:
