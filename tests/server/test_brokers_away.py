@@ -9,6 +9,8 @@ from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.errors import code_of
 from tests.support.whole_cluster import WholeCluster
 
+BROKER_RESOURCE = 4
+
 
 async def described(cluster: WholeCluster, *, fenced: bool) -> list[tuple[int, bool]]:
     """The brokers of DescribeCluster, and which are fenced."""
@@ -58,6 +60,8 @@ async def test_a_broker_that_is_away_is_shown_until_it_is_removed() -> None:
     await cluster.until(lambda: 3 not in cluster.image(1).brokers)
     assert await described(cluster, fenced=True) == [(1, False), (2, False), (3, True)]
     assert await described(cluster, fenced=False) == [(1, False), (2, False)]
+    listed = await cluster.ask(1, ApiKey.LIST_CONFIG_RESOURCES, 1, resource_types=[BROKER_RESOURCE])
+    assert [one.resource_name for one in listed.config_resources] == ["1", "2", "3"]
 
     assert int((await cluster.ask(1, ApiKey.UNREGISTER_BROKER, 0, broker_id=3)).error_code) == 0
     assert await described(cluster, fenced=True) == [(1, False), (2, False)]

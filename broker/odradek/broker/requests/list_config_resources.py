@@ -32,7 +32,8 @@ def _names(resource_type: ConfigResourceType, context: AnyContext) -> list[str]:
         case ConfigResourceType.TOPIC:
             return sorted(image.topics)
         case ConfigResourceType.BROKER | ConfigResourceType.BROKER_LOGGER:
-            return [str(broker_id) for broker_id in sorted(image.brokers)]
+            # As in Kafka, also those that are away.
+            return [str(broker_id) for broker_id in sorted({*image.brokers, *image.registrations})]
         case ConfigResourceType.GROUP:
             return sorted(name for kind, name in image.configs if kind is ResourceKind.GROUP)
         case ConfigResourceType.CLIENT_METRICS:
