@@ -171,8 +171,9 @@ class Leadership:
         if broker_id in image.brokers:
             raise InvalidRequest(f"broker {broker_id} is alive; stop it first, and then remove it")
         if broker_id not in image.registrations:
+            known = sorted({*image.brokers, *image.registrations})
             raise BrokerIdNotRegistered(
-                f"Broker ID {broker_id} is not currently registered; those that are: {sorted(image.registrations)}"
+                f"Broker ID {broker_id} is not currently registered; those that are: {known}"
             )
         placed = 0
         turn = Turn()
