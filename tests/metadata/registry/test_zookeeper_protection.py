@@ -194,3 +194,42 @@ async def test_the_first_user_closes_what_was_open(zookeeper: ZooKeeper) -> None
     await write_first_user(store, "admin", {"SCRAM-SHA-256": "x"})
     assert [one async for one in store.open_nodes(["/config"], with_children=True)] == []
     await store.close()
+
+
+@in_real_time
+async def test_consumers_of_zookeepers_groups_have_their_own_place(whole_zookeeper: ZooKeeper) -> None:
+    """As Kafka's with zookeeper.set.acl: a client may write below /consumers, and nowhere else."""
+    connect = f"{whole_zookeeper.connect}/demo"
+    store = await _open(connect)
+    await _begin_term(store)
+    with Stranger(connect) as stranger:
+        stranger.create("/consumers/billing/ids/one", b"", ephemeral=True, makepath=True)
+        stranger.delete("/consumers/billing", recursive=True)
+        with pytest.raises(NoAuthError):
+            stranger.set_acls("/consumers", [make_digest_acl("eve", "x", all=True)])
+        with pytest.raises(NoAuthError):
+            stranger.create("/brokers/topics/mine", b"")
+    await store.close()
+
+
+@in_real_time
+async def test_a_place_of_consumers_that_was_open_is_owned_and_stays_writable(zookeeper: ZooKeeper) -> None:
+    connect = f"{zookeeper.connect}/{uuid.uuid4()}"
+    with Stranger(zookeeper.connect) as client:
+        client.create(f"/{connect.partition('/')[2]}/consumers/billing", b"", makepath=True)
+    store = await _open(connect)
+    await _begin_term(store)
+    with Stranger(connect) as stranger:
+        assert len(stranger.get_acls("/consumers")[0]) == 2, "the owner, and all others with less"
+        stranger.create("/consumers/orders", b"")
+        with pytest.raises(NoAuthError):
+            stranger.set_acls("/consumers", [make_digest_acl("eve", "x", all=True)])
+    await store.close()
+
+
+@in_real_time
+async def test_a_root_is_the_clusters_whatever_it_is_called(whole_zookeeper: ZooKeeper) -> None:
+    store = await _open(f"{whole_zookeeper.connect}/consumers")
+    with Stranger(whole_zookeeper.connect) as stranger, pytest.raises(NoAuthError):
+        stranger.create("/consumers/mine", b"")
+    await store.close()

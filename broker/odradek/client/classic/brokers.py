@@ -11,7 +11,7 @@ from odradek.metadata.registry.registries import open_registry
 from odradek.metadata.registry.store import Store, children_or_none
 
 BROKER_IDS = "/brokers/ids"
-_PLAINTEXT = "PLAINTEXT://"
+_PLAINTEXT = "PLAINTEXT"
 
 
 def check_one_source(properties: Properties) -> None:
@@ -48,10 +48,16 @@ async def find_registered_brokers(store: Store) -> list[str]:
     """The plaintext addresses of the brokers that are up. Raises NoBrokersForPartitionException for none."""
     names = await children_or_none(store, BROKER_IDS)
     nodes = await store.get_many([f"{BROKER_IDS}/{name}" for name in names])
-    addresses = [address for node in nodes if node is not None and (address := _address(node.data))]
-    if not addresses:
+    there = [node for node in nodes if node is not None]
+    addresses = [address for node in there if (address := _address(node.data))]
+    if not there:
         raise NoBrokersForPartitionException(
             "no broker is registered in ZooKeeper below /brokers/ids; check zookeeper.connect and its chroot"
+        )
+    if not addresses:
+        raise NoBrokersForPartitionException(
+            f"none of the {len(there)} brokers in ZooKeeper has a listener without TLS and login, which this client "
+            "needs; give brokers one with the protocol PLAINTEXT"
         )
     return addresses
 
@@ -66,12 +72,15 @@ def without_ids(brokers: str) -> str:
 
 
 def _address(data: bytes) -> str | None:
-    """Of a registration: its plaintext endpoint, else its host and port (0.8)."""
+    """Of a registration: an endpoint without TLS and login, else its host and port (0.8)."""
     try:
         node: Any = json.loads(data)
+        protocols = node.get("listener_security_protocol_map") or {}
         for endpoint in node.get("endpoints") or ():
-            if endpoint.startswith(_PLAINTEXT):
-                return str(endpoint.removeprefix(_PLAINTEXT))
+            name, _, address = endpoint.partition("://")
+            # Before listeners had names, the protocol was the name.
+            if protocols.get(name, name) == _PLAINTEXT:
+                return str(address)
         if node.get("host") and int(node.get("port", -1)) > 0:
             host = str(node["host"])
             return f"[{host}]:{node['port']}" if ":" in host else f"{host}:{node['port']}"

@@ -182,7 +182,9 @@ def write_broker(
     broker: BrokerImage, *, protocols: Mapping[str, str], wall_ms: int, identity: str = ""
 ) -> bytes:
     """`protocols` are the security protocols by listener name, `identity` a text that no other process has."""
-    host, port = next(iter(broker.endpoints.values()), ("", -1))
+    # Clients from before there were listeners read these two, and speak neither TLS nor SASL.
+    plaintext = (address for name, address in broker.endpoints.items() if protocols.get(name) == "PLAINTEXT")
+    host, port = next(plaintext, (None, -1))
     endpoints = [
         f"{name}://{f'[{address}]' if ':' in address else address}:{number}"
         for name, (address, number) in broker.endpoints.items()

@@ -21,6 +21,7 @@ A node holds the JSON or text beside its path:
     /latest_producer_id_block                  {"version":1,"broker":1,"block_start":"0","block_end":"999"}
     /kafka-acl, /kafka-acl-extended            ACLs, see `acl_nodes`
     /delegation_token/tokens/ID                delegation tokens, see `token_nodes`
+    /consumers                                 groups that share partitions here, written by their consumers alone
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
 ACLS: Final = "/kafka-acl"
 EXTENDED_ACLS: Final = "/kafka-acl-extended"
 TOKENS: Final = "/delegation_token/tokens"
+CONSUMERS: Final = "/consumers"
 
 _ESCAPED: Final = re.compile(f"[%/{UNFIT_CHARACTERS}]")
 _PERCENTS: Final = re.compile("(?:%[0-9A-F]{2})+")
@@ -86,6 +88,8 @@ SKELETON: Final = (
     f"{EXTENDED_ACLS}/prefixed",
     "/delegation_token",
     TOKENS,
+    # The only place for clients. They could not make it where the nodes above belong to the brokers' user.
+    CONSUMERS,
 )
 
 # The parents of what decides on rights: a client that may write there may do everything.

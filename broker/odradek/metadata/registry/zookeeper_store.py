@@ -367,7 +367,8 @@ class ZookeeperStore:
             # Checked first: a user who may not create nodes there may still use the existing one.
             if await session.ask(path, "exists_async", path) is None:
                 with contextlib.suppress(NodeExists):
-                    await session.ask(path, "create_async", path, acl=self._access(path))
+                    # The steps to the root, whatever their names are: a chroot may be called /consumers.
+                    await session.ask(path, "create_async", path, acl=self._access("/"))
 
     def _handle_state(self, session: ZooKeeperSession, state: SessionState) -> None:
         """Handle a session that is connected, suspended or expired. One that is being opened is not used yet."""

@@ -16,6 +16,7 @@ from kazoo.security import (
     OPEN_ACL_UNSAFE,
     READ_ACL_UNSAFE,
     Permissions,
+    make_acl,
     make_digest_acl_credential,
 )
 
@@ -24,6 +25,11 @@ from odradek.foundation.settings.areas.zookeeper import ZookeeperSettings
 
 if TYPE_CHECKING:
     from kazoo.security import ACL
+
+# Consumers of groups that share partitions through ZooKeeper make and remove nodes here, as in Kafka. Kafka lets them
+# change this node's access list too, by which one of them could lock out all others.
+CLIENTS_BRANCH: Final = "/consumers"
+_OF_CLIENTS: Final = Permissions.READ | Permissions.WRITE | Permissions.CREATE | Permissions.DELETE
 
 # They hold secrets, so only their owner reads them. All users may read everything else, as in Kafka.
 SECRET_BRANCHES: Final = (
@@ -38,6 +44,10 @@ _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion
 _ANYBODY: Final[Sequence[ACL]] = OPEN_ACL_UNSAFE
 _OWNER_ALONE: Final[Sequence[ACL]] = CREATOR_ALL_ACL
 _OWNER: Final[Sequence[ACL]] = CREATOR_ALL_ACL + READ_ACL_UNSAFE
+_OWNER_AND_CLIENTS: Final[Sequence[ACL]] = [
+    *CREATOR_ALL_ACL,
+    make_acl("world", "anyone", read=True, write=True, create=True, delete=True),
+]
 
 
 def open_to_all(path: str) -> Sequence[ACL]:
@@ -47,13 +57,17 @@ def open_to_all(path: str) -> Sequence[ACL]:
 
 def build_owned_acl(path: str) -> Sequence[ACL]:
     """The access list of a node at `path`: its creator may do everything, others may read it unless it can hold
-    secrets.
+    secrets. At `CLIENTS_BRANCH` others may do all but change the list.
     """
+    if path == CLIENTS_BRANCH:
+        return _OWNER_AND_CLIENTS
     return _OWNER if permissions_of_all(path) else _OWNER_ALONE
 
 
 def permissions_of_all(path: str) -> int:
     """The bits of what all users may do with an owned node at `path`."""
+    if path == CLIENTS_BRANCH:
+        return _OF_CLIENTS
     is_secret = path.startswith(tuple(f"{branch}/" for branch in SECRET_BRANCHES)) or path in SECRET_BRANCHES
     return 0 if is_secret else Permissions.READ
 
