@@ -14,6 +14,7 @@ from odradek_operator.desired.client_properties import (
 )
 from odradek_operator.desired.names import BROKER, INTERNAL_PORT, Context, Json
 from odradek_operator.desired.security import protocol_of
+from odradek_operator.desired.zookeeper_access import client_connect
 
 
 def binding_config_map(context: Context) -> Json:
@@ -51,6 +52,7 @@ def _binding(context: Context) -> dict[str, str]:
         "bootstrapServers": context.bootstrap,
         "security.protocol": properties["security.protocol"],
         "client.properties": properties_file(properties),
+        **client_connect(context),
         **({} if authority is None else {"ca.crt": authority}),
     }
 

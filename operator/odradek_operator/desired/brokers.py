@@ -17,6 +17,7 @@ from odradek_operator.desired.security import is_secured, secret_mounts, secret_
 from odradek_operator.desired.servers import scrape_annotations, server
 from odradek_operator.desired.settings import DATA_FOLDER, broker_settings, properties
 from odradek_operator.desired.stateful_sets import stateful_set
+from odradek_operator.desired.zookeeper_access import access_annotations, broker_login_volumes, login_mounts
 
 # A broker that stops hands its leaderships over first.
 _GRACE_SECONDS = 120
@@ -33,7 +34,7 @@ def broker_config_map(context: Context) -> Json:
             "broker.properties": properties(broker_settings(context)),
             "addresses": scripts.addresses_script(context),
             "racks": scripts.racks_script(context),
-            "start": scripts.start_broker(),
+            "start": scripts.start_broker(context),
         },
     )
 
@@ -63,18 +64,25 @@ def broker_stateful_set(context: Context) -> Json:
         start_seconds_max=300,
         # A broker whose disk is full still serves reads, and clients must reach it for what makes room.
         ready_path="/readyz?exclude=disk",
-        fixed_mounts=secret_mounts(context),
+        fixed_mounts={**secret_mounts(context), **login_mounts(context)},
     )
-    start = "\0".join([scripts.start_broker(), *map(str, external.values())])
+    start = "\0".join([scripts.start_broker(context), *map(str, external.values())])
     template = pod_template(
         context,
         BROKER,
         pod=pod,
         containers=[broker],
         scratch={SCRATCH: "256Mi"},
-        secrets=[secret_volume(name, secret) for name, secret in secret_volumes(context).items()],
+        secrets=[
+            *(secret_volume(name, secret) for name, secret in secret_volumes(context).items()),
+            *broker_login_volumes(context),
+        ],
         grace_seconds=_GRACE_SECONDS,
-        annotations={"odradek.io/start": digest(start), **scrape_annotations(context)},
+        annotations={
+            "odradek.io/start": digest(start),
+            **access_annotations(context),
+            **scrape_annotations(context),
+        },
     )
     return stateful_set(
         context,

@@ -10,6 +10,7 @@ from odradek_operator.desired.pods import SCRATCH, digest, field_reference, pod_
 from odradek_operator.desired.security import controller_mounts, controller_volumes, secret_volume
 from odradek_operator.desired.servers import scrape_annotations, server
 from odradek_operator.desired.settings import controller_settings, properties
+from odradek_operator.desired.zookeeper_access import access_annotations, broker_login_volumes, login_mounts
 
 _GRACE_SECONDS = 30
 
@@ -37,7 +38,7 @@ def controller_deployment(context: Context) -> Json:
         env={"POD_NAME": field_reference("metadata.name"), "POD_IP": field_reference("status.podIP")},
         mounts={},
         start_seconds_max=120,
-        fixed_mounts=controller_mounts(context),
+        fixed_mounts={**controller_mounts(context), **login_mounts(context)},
     )
     template = pod_template(
         context,
@@ -45,9 +46,16 @@ def controller_deployment(context: Context) -> Json:
         pod=pod,
         containers=[controller],
         scratch={SCRATCH: "64Mi"},
-        secrets=[secret_volume(name, secret) for name, secret in controller_volumes(context).items()],
+        secrets=[
+            *(secret_volume(name, secret) for name, secret in controller_volumes(context).items()),
+            *broker_login_volumes(context),
+        ],
         grace_seconds=_GRACE_SECONDS,
-        annotations={"odradek.io/settings": _lasting_settings(context), **scrape_annotations(context)},
+        annotations={
+            "odradek.io/settings": _lasting_settings(context),
+            **access_annotations(context),
+            **scrape_annotations(context),
+        },
     )
     return context.manifest(
         "apps/v1",
@@ -70,11 +78,11 @@ def _lasting_settings(context: Context) -> str:
         for key, value in controller_settings(context).items()
         if (setting := find_setting(key)) is None or setting.scope is not Scope.CLUSTER_WIDE
     }
-    return digest(properties(lasting) + scripts.start_controller())
+    return digest(properties(lasting) + scripts.start_controller(context))
 
 
 def _files(context: Context) -> dict[str, str]:
     return {
         "controller.properties": properties(controller_settings(context)),
-        "start": scripts.start_controller(),
+        "start": scripts.start_controller(context),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any, Final
 
 from odradek_operator.resources.cluster import ClusterSpec
@@ -57,6 +58,39 @@ class Hardness:
     zones: bool = False
 
 
+class AccessStage(IntEnum):
+    """The steps by which a ZooKeeper comes to admit clients. Each has what the ones before it have."""
+
+    OPEN = 0
+    """Who reaches a server may change everything; the NetworkPolicy admits nobody else."""
+    LOGIN = 1
+    """Brokers and controllers log in, and what they make belongs to them."""
+    CHECKED = 2
+    """Servers check access lists."""
+    ADMITTED = 3
+    """The NetworkPolicy admits clients."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZookeeperAccess:
+    """How far ZooKeeper is protected. `login` stands for the passwords, and does not show them."""
+
+    stage: AccessStage = AccessStage.OPEN
+    login: str = ""
+
+    @property
+    def logs_in(self) -> bool:
+        return self.stage >= AccessStage.LOGIN
+
+    @property
+    def is_checked(self) -> bool:
+        return self.stage >= AccessStage.CHECKED
+
+    @property
+    def admits_clients(self) -> bool:
+        return self.stage >= AccessStage.ADMITTED
+
+
 def zone_label(spec: ClusterSpec) -> str:
     """The label of nodes that names their zone."""
     return spec.brokers.rack_label or ZONE_LABEL
@@ -88,6 +122,7 @@ class Context:
     zones: dict[str, str]
     is_held: bool = False
     spread: Mapping[str, Hardness] = field(default_factory=dict)
+    zookeeper_access: ZookeeperAccess = field(default_factory=ZookeeperAccess)
 
     def object_name(self, suffix: str) -> str:
         """NAME-suffix."""

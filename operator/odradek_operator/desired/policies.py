@@ -16,6 +16,7 @@ from odradek_operator.desired.names import (
     Context,
     Json,
 )
+from odradek_operator.desired.zookeeper_access import client_rules
 
 # `kubectl describe poddisruptionbudget` shows it, which explains why a drain waits.
 _WHY_HELD = (
@@ -149,6 +150,7 @@ def network_policies(context: Context) -> list[Json]:
                 [
                     # The operator asks each server whether it serves (`srvr`).
                     {"ports": [_port(ZOOKEEPER_PORT)], "from": [brokers, controllers, operator]},
+                    *client_rules(context),
                     {"ports": peers, "from": [_pods(context, ZOOKEEPER)]},
                 ],
             )

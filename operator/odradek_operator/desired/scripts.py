@@ -19,6 +19,8 @@ from odradek_operator.desired.names import (
 )
 from odradek_operator.desired.security import is_secured
 from odradek_operator.desired.settings import listener_name
+from odradek_operator.desired.zookeeper_access import LOGIN_FOLDER
+from odradek_operator.foundation.zookeeper_login import BROKERS_FILE
 
 SETTINGS_FOLDER: Final = "/etc/odradek"
 RACK_SECONDS_MAX: Final = 60
@@ -63,12 +65,26 @@ exec odradek controller --config {SETTINGS_FOLDER}/controller.properties --id "$
 """
 
 
-def start_broker() -> str:
-    return _START_BROKER
+def start_broker(context: Context) -> str:
+    return _with_login(context, _START_BROKER, f"{SETTINGS_FOLDER}/broker.properties")
 
 
-def start_controller() -> str:
-    return _START_CONTROLLER
+def start_controller(context: Context) -> str:
+    return _with_login(context, _START_CONTROLLER, f"{SETTINGS_FOLDER}/controller.properties")
+
+
+def _with_login(context: Context, script: str, settings: str) -> str:
+    """The script of a pod that logs in to ZooKeeper: its settings and its login become one file, which it alone reads.
+
+    A server takes one file of settings, and the ConfigMap is no place for a password.
+    """
+    if not context.zookeeper_access.logs_in:
+        return script
+    whole = "/tmp/server.properties"
+    join = f"(umask 077; cat {settings} {LOGIN_FOLDER}/{BROKERS_FILE} > {whole})\n"
+    return script.replace("set -eu\n", f"set -eu\n{join}", 1).replace(
+        f"--config {settings}", f"--config {whole}"
+    )
 
 
 def addresses_script(context: Context) -> str:

@@ -26,11 +26,15 @@ PKCS12_PASSWORD_FILE: Final = "user.password"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserConnection:
-    """The connection of a user. `authority` is what it trusts, in PEM; None for its system's authorities."""
+    """The connection of a user. `authority` is what it trusts, in PEM; None for its system's authorities.
+
+    `zookeeper` is what clients of ZooKeeper are given beside it; empty where none are admitted.
+    """
 
     bootstrap: str
     protocol: str
     authority: str | None = None
+    zookeeper: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +63,7 @@ def user_files(user: str, connection: UserConnection, login: UserLogin) -> dict[
         "client.properties": properties_file(properties),
         "spark.properties": spark_file(options),
         **options,
+        **connection.zookeeper,
     }
     if connection.authority is not None:
         files["ca.crt"] = connection.authority

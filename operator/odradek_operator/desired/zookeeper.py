@@ -15,6 +15,12 @@ from odradek_operator.desired.names import (
 from odradek_operator.desired.pods import SCRATCH, SETTINGS, container, digest, field_reference, pod_template
 from odradek_operator.desired.probes import zookeeper_probes
 from odradek_operator.desired.stateful_sets import stateful_set
+from odradek_operator.desired.zookeeper_access import (
+    LOGIN_FOLDER,
+    access_annotations,
+    login_mounts,
+    server_login_volumes,
+)
 from odradek_operator.desired.zookeeper_files import EnsembleMembership, membership_files, zookeeper_files
 from odradek_operator.resources.pods import Resources
 from odradek_operator.resources.schema import quantity_value
@@ -27,7 +33,7 @@ _QUICK_HEAP_MEGABYTES = 1024
 
 def zookeeper_config_map(context: Context, servers: ZookeeperServers, membership: EnsembleMembership) -> Json:
     """The files of /conf."""
-    files = {**zookeeper_files(), **membership_files(context, servers, membership)}
+    files = {**_files(context), **membership_files(context, servers, membership)}
     return context.manifest("v1", "ConfigMap", context.object_name(ZOOKEEPER), ZOOKEEPER, data=files)
 
 
@@ -51,6 +57,7 @@ def zookeeper_stateful_set(context: Context, servers: ZookeeperServers) -> Json:
             "JMXDISABLE": "true",
         },
         mounts={VOLUME: "/data", SETTINGS: _SETTINGS_FOLDER, SCRATCH: "/tmp", "logs": "/logs"},
+        fixed_mounts=login_mounts(context, is_server=True),
         **zookeeper_probes(ZOOKEEPER_PORT, start_seconds_max=120),
     )
     template = pod_template(
@@ -60,7 +67,11 @@ def zookeeper_stateful_set(context: Context, servers: ZookeeperServers) -> Json:
         containers=[server],
         scratch={SCRATCH: "256Mi", "logs": "256Mi"},
         grace_seconds=_GRACE_SECONDS,
-        annotations={"odradek.io/settings": digest("".join(zookeeper_files().values()))},
+        secrets=server_login_volumes(context),
+        annotations={
+            "odradek.io/settings": digest("".join(_files(context).values())),
+            **access_annotations(context, is_server=True),
+        },
     )
     return stateful_set(
         context,
@@ -72,6 +83,10 @@ def zookeeper_stateful_set(context: Context, servers: ZookeeperServers) -> Json:
         storage=servers.storage,
         shrinks=False,
     )
+
+
+def _files(context: Context) -> dict[str, str]:
+    return zookeeper_files(login_folder=LOGIN_FOLDER if context.zookeeper_access.is_checked else None)
 
 
 def _resources(servers: ZookeeperServers) -> Resources:

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from odradek_operator.desired.names import ZOOKEEPER, ZOOKEEPER_PEER_PORTS, ZOOKEEPER_PORT, Context
+from odradek_operator.foundation.zookeeper_login import SERVERS_FILE
 from odradek_operator.resources.zookeeper import ZookeeperServers
 
 # A server without data waits so long for another one that serves. Then it ends, and its pod shows why.
 _OTHERS_SECONDS_MAX: Final = 60
+# Of one address to one server, as ZooKeeper's own default.
+_CONNECTIONS_MAX: Final = 60
 
 NO_DATA: Final = "this ZooKeeper server has no data, and no other server of its ensemble serves"
 """The last message of a server that may not begin an ensemble, and finds none."""
@@ -125,11 +128,15 @@ class EnsembleMembership:
     founders: tuple[int, ...] = ()
 
 
-def zookeeper_files() -> dict[str, str]:
-    """The files of /conf by name; a server that runs is restarted when one of them changes."""
+def zookeeper_files(*, login_folder: str | None = None) -> dict[str, str]:
+    """The files of /conf by name; a server that runs is restarted when one of them changes.
+
+    A server with a `login_folder` checks access lists, and finds there whom none of them holds back.
+    """
+    configuration = "cat /conf/zoo.cfg" + ("" if login_folder is None else f" {login_folder}/{SERVERS_FILE}")
     return {
-        "zoo.cfg": _zoo_cfg(),
-        "start": _START,
+        "zoo.cfg": _zoo_cfg(checks_access=login_folder is not None),
+        "start": _START.replace("cat /conf/zoo.cfg", configuration),
         "logback.xml": _LOGBACK,
         "log4j.properties": _LOG4J,
     }
@@ -157,13 +164,18 @@ def server_line(context: Context, number: int) -> str:
     return f"server.{number}={host}:{leader_port}:{election_port}:participant;{ZOOKEEPER_PORT}"
 
 
-def _zoo_cfg() -> str:
+def _zoo_cfg(*, checks_access: bool) -> str:
+    # A client that reaches a server may already change all its data; the NetworkPolicy limits these clients.
+    connections_max, access = 0, "skipACL=yes"
+    if checks_access:
+        # Others are admitted: what one address takes up is bounded, and what is below a path with a quota.
+        connections_max, access = _CONNECTIONS_MAX, "enforceQuota=true"
     lines = [
         "tickTime=2000",
         "initLimit=10",
         "syncLimit=5",
         "dataDir=/data",
-        "maxClientCnxns=0",
+        f"maxClientCnxns={connections_max}",
         # Sessions last as long as brokers ask, between these; a broker's is 18 s.
         "minSessionTimeout=4000",
         "maxSessionTimeout=60000",
@@ -174,8 +186,7 @@ def _zoo_cfg() -> str:
         # One server is an ensemble of one, so that others can join it while it runs.
         "standaloneEnabled=false",
         "reconfigEnabled=true",
-        # A client that reaches a server may already change all its data; the NetworkPolicy limits these clients.
-        "skipACL=yes",
+        access,
         "quorumListenOnAllIPs=true",
     ]
     return "\n".join([*lines, ""])

@@ -23,9 +23,11 @@ from odradek.client.admin.plans import plan_drain
 from odradek.client.admin.results import AlterOperation, ConfigChange, ConfigSource, ResourceType
 from odradek.foundation.errors import BrokerIdNotRegistered, InvalidRequest, OdradekError
 from odradek_operator.foundation.keys import Key
-from odradek_operator.gateways import zookeeper_members
+from odradek_operator.foundation.zookeeper_login import ZookeeperLogin
+from odradek_operator.gateways import zookeeper_access, zookeeper_members
 from odradek_operator.gateways.brokers import BrokerClients, pods_context
 from odradek_operator.gateways.users import BrokerUsers
+from odradek_operator.gateways.zookeeper_access import ProtectedRegistry
 from odradek_operator.gateways.zookeeper_members import EnsembleConfiguration
 
 logger = logging.getLogger(__name__)
@@ -100,9 +102,17 @@ class ClusterAdmin(Protocol):
         """The voters in the ensemble of the ZooKeeper servers at these addresses. Raises EnsembleError."""
 
     async def resize_ensemble(
-        self, addresses: Sequence[str], *, joining: Sequence[str], leaving: Sequence[int]
+        self,
+        addresses: Sequence[str],
+        *,
+        joining: Sequence[str],
+        leaving: Sequence[int],
+        login: ZookeeperLogin | None,
     ) -> EnsembleConfiguration:
         """Change the voters: servers as its configuration names them, and ids. Raises EnsembleError."""
+
+    async def protect_registry(self, addresses: Sequence[str], wanted: ProtectedRegistry) -> None:
+        """Give the Cluster's nodes in ZooKeeper to its brokers. Raises EnsembleError, also while any is open to all."""
 
     async def secure(self, bootstrap: str, properties: Mapping[str, str], cluster: Key) -> None:
         """Connect to this Cluster by Kafka's client properties from now on: to brokers, and to HTTP ports."""
@@ -219,9 +229,17 @@ class HttpClusterAdmin:
         return await zookeeper_members.read_configuration(addresses)
 
     async def resize_ensemble(
-        self, addresses: Sequence[str], *, joining: Sequence[str], leaving: Sequence[int]
+        self,
+        addresses: Sequence[str],
+        *,
+        joining: Sequence[str],
+        leaving: Sequence[int],
+        login: ZookeeperLogin | None,
     ) -> EnsembleConfiguration:
-        return await zookeeper_members.reconfigure(addresses, joining=joining, leaving=leaving)
+        return await zookeeper_members.reconfigure(addresses, joining=joining, leaving=leaving, login=login)
+
+    async def protect_registry(self, addresses: Sequence[str], wanted: ProtectedRegistry) -> None:
+        await zookeeper_access.protect_registry(addresses, wanted)
 
     async def secure(self, bootstrap: str, properties: Mapping[str, str], cluster: Key) -> None:
         await self._clients.secure(bootstrap, properties)

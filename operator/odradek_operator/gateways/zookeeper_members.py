@@ -17,6 +17,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
+from odradek_operator.foundation.zookeeper_login import ZookeeperLogin
+
 SECONDS_MAX: Final = 8.0
 _CONFIG: Final = "/zookeeper/config"
 _VOTER: Final = re.compile(r"^server\.(\d+)=\S*:participant", re.MULTILINE)
@@ -40,17 +42,22 @@ class EnsembleConfiguration:
 
 async def read_configuration(addresses: Sequence[str]) -> EnsembleConfiguration:
     """The configuration in force; `addresses` are servers' hosts and ports. Raises EnsembleError."""
-    return await _call_with_client(addresses, lambda client: _parse_configuration(client.get(_CONFIG)[0]))
+    return await call_with_client(addresses, lambda client: _parse_configuration(client.get(_CONFIG)[0]))
 
 
 async def reconfigure(
-    addresses: Sequence[str], *, joining: Sequence[str], leaving: Sequence[int]
+    addresses: Sequence[str],
+    *,
+    joining: Sequence[str],
+    leaving: Sequence[int],
+    login: ZookeeperLogin | None = None,
 ) -> EnsembleConfiguration:
     """Let servers vote, named as in ZooKeeper's configuration, or vote no more, by id. Raises EnsembleError.
 
-    All of it is one change: more than half of the old and of the new voters have it when this returns.
+    All of it is one change: more than half of the old and of the new voters have it when this returns. Servers that
+    check access lists need the `login`.
     """
-    return await _call_with_client(
+    return await call_with_client(
         addresses,
         lambda client: _parse_configuration(
             client.reconfig(
@@ -59,12 +66,18 @@ async def reconfigure(
                 new_members=None,
             )[0]
         ),
+        login=login,
     )
 
 
-async def _call_with_client(addresses: Sequence[str], ask: Callable[[KazooClient], Result]) -> Result:
+async def call_with_client(
+    addresses: Sequence[str], ask: Callable[[KazooClient], Result], *, login: ZookeeperLogin | None = None
+) -> Result:
+    """The answer of `ask`, in a thread and with a session of its own. Raises EnsembleError."""
+
     def call() -> Result:
-        client = KazooClient(hosts=",".join(addresses), timeout=SECONDS_MAX)
+        shown = [] if login is None else [("digest", login.super_credential)]
+        client = KazooClient(hosts=",".join(addresses), timeout=SECONDS_MAX, auth_data=shown)
         try:
             client.start(timeout=SECONDS_MAX)
             return ask(client)

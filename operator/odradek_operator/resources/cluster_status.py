@@ -81,6 +81,9 @@ class ClusterStatus:
         EnsembleStatus | None, Nested(EnsembleStatus), Doc("The voters of the ZooKeeper that is run here.")
     ] = None
     bootstrap: Annotated[str | None, Text(), Doc("Where clients inside of Kubernetes begin.")] = None
+    zookeeper_connect: Annotated[
+        str | None, Text(), Doc("What clients of ZooKeeper connect to, once they are admitted.")
+    ] = None
     listeners: Annotated[
         tuple[ListenerStatus, ...], Listing(Nested(ListenerStatus), max_items=LISTENERS_MAX), Doc("Ways in.")
     ] = ()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Final
 
 from odradek_operator.resources.pods import IMAGE, Pod, Resources, Storage
-from odradek_operator.resources.schema import Text, Whole
+from odradek_operator.resources.schema import OpenList, Text, Whole
 from odradek_operator.resources.structure import Doc, Nested, Rule
 
 # The least that outlives a server.
@@ -55,6 +56,14 @@ class ZookeeperServers:
         int, Whole(minimum=64, maximum=65_536), Doc("The heap of each server's JVM.")
     ] = 256
     pod: Annotated[Pod, Nested(Pod), Doc("Additions to the servers' pods.")] = field(default_factory=Pod)
+    clients: Annotated[
+        tuple[Mapping[str, object], ...] | None,
+        OpenList("list of Kubernetes' NetworkPolicyPeer"),
+        Doc(
+            "Which peers may be clients of ZooKeeper, as Kafka's first consumers are. Servers then check access lists, "
+            "and clients write below /consumers alone. With `[]` servers check, and admit nobody. Without it: nobody."
+        ),
+    ] = None
 
     @property
     def size(self) -> int:

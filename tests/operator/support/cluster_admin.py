@@ -13,8 +13,10 @@ from odradek.foundation.errors import InvalidReplicationFactor, OdradekError
 from odradek.foundation.settings.broker_settings import USED
 from odradek.foundation.settings.file import parse_properties
 from odradek_operator.foundation.keys import Key
+from odradek_operator.foundation.zookeeper_login import ZookeeperLogin
 from odradek_operator.gateways.cluster_admin import Health, InForce, RestartAnswer
 from odradek_operator.gateways.kubernetes import CONFIG_MAPS, PODS, Json, metadata
+from odradek_operator.gateways.zookeeper_access import ProtectedRegistry
 from odradek_operator.gateways.zookeeper_members import EnsembleConfiguration, EnsembleError
 from tests.operator.support.objects import Objects
 
@@ -48,6 +50,10 @@ class Brokers:
     voters: tuple[int, ...] = ()
     """The voters of ZooKeeper; all servers once they are first asked."""
     resizes: int = 0
+    resize_login: ZookeeperLogin | None = None
+    protected: list[tuple[tuple[str, ...], ProtectedRegistry]] = field(default_factory=list)
+    """The addresses at which the registry was protected, and how."""
+    open_nodes: int = 0
     loses_answers: bool = False
     asked: list[int] = field(default_factory=list)
     throttles_ended: int = 0
@@ -102,14 +108,25 @@ class Brokers:
         return EnsembleConfiguration(voters=self.voters, version=f"{0x100000000 + self.resizes:x}")
 
     async def resize_ensemble(
-        self, addresses: Sequence[str], *, joining: Sequence[str], leaving: Sequence[int]
+        self,
+        addresses: Sequence[str],
+        *,
+        joining: Sequence[str],
+        leaving: Sequence[int],
+        login: ZookeeperLogin | None,
     ) -> EnsembleConfiguration:
+        self.resize_login = login
         joined = {int(line.partition("=")[0].removeprefix("server.")) for line in joining}
         self.voters = tuple(sorted({*self.voters, *joined} - set(leaving)))
         self.resizes += 1
         if self.loses_answers:
             raise EnsembleError("ZooKeeper: ConnectionLoss")
         return await self.read_ensemble(addresses)
+
+    async def protect_registry(self, addresses: Sequence[str], wanted: ProtectedRegistry) -> None:
+        self.protected.append((tuple(addresses), wanted))
+        if self.open_nodes:
+            raise EnsembleError(f"{self.open_nodes} nodes of ZooKeeper are open to all")
 
     @staticmethod
     def _is_ready(pod: Json) -> bool:

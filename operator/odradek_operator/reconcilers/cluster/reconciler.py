@@ -73,6 +73,11 @@ from odradek_operator.reconcilers.cluster.storage.volumes_at_risk import (
 )
 from odradek_operator.reconcilers.cluster.supporting_objects import apply_supporting_objects, check_manifests
 from odradek_operator.reconcilers.cluster.zookeeper import ensemble
+from odradek_operator.reconcilers.cluster.zookeeper.access import (
+    ProtectedRegistries,
+    settle_access,
+    write_login,
+)
 from odradek_operator.reconcilers.cluster.zookeeper.ensemble_resizing import resize_ensemble
 from odradek_operator.reconcilers.ownership import ObjectsOfOthers
 from odradek_operator.reconcilers.reconciler import (
@@ -102,6 +107,7 @@ class ClusterReconciler:
         self._applier = Applier(environment.kubernetes)
         self._certificates = OperatorCertificates()
         self._looks = RecordLooks()
+        self._protected = ProtectedRegistries()
 
     async def reconcile(self, key: Key) -> float | None:
         environment = self._environment
@@ -112,6 +118,7 @@ class ClusterReconciler:
             self._certificates.forget(key)
             self._admin.forget(key)
             self._looks.forget(key)
+            self._protected.forget(key)
             environment.conditions.forget(key)
             # They say so, and what was deleted with it is noted.
             await mark_contents_stale(environment, key)
@@ -191,12 +198,14 @@ class ClusterReconciler:
 
     async def _carry_out(self, run: ReconcileRun) -> float | None:
         run = run.with_context(spread=await spreading.decide_spread(run))
+        run, access = await settle_access(run, self._protected)
         missing = await find_missing_references(run.environment.kubernetes, run.context, run.objects)
         run = replace(run, missing=missing)
         await check_manifests(run)
         run = await begin_adoption(run, self._looks)
         # Before any pod: an authority that cannot be used refuses the Cluster.
         authorities = await settle_authorities(run)
+        await write_login(run)
         # ZooKeeper takes longest to start, and all others wait for it: it needs nothing but its account.
         await apply_accounts(run)
         volume_problem = await apply_zookeeper(run)
@@ -209,6 +218,7 @@ class ClusterReconciler:
             await settle_broker_certificate(run, authorities, addresses)
         found = Findings(
             zookeeper=run.zookeeper(),
+            access=access,
             volume_problem=volume_problem,
             certificates_problem=None if authorities is None else authorities.problem,
             zones_problem=zones.problem,

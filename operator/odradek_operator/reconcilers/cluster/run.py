@@ -16,6 +16,7 @@ from odradek_operator.desired.names import BROKER, CONTROLLER, DECLARED_LABEL, Z
 from odradek_operator.foundation import versions
 from odradek_operator.foundation.authority_keys import AuthorityKeys
 from odradek_operator.foundation.keys import Key
+from odradek_operator.foundation.zookeeper_login import ZookeeperLogin
 from odradek_operator.gateways.cluster_admin import ClusterAdmin
 from odradek_operator.gateways.kubernetes import (
     CONFIG_MAPS,
@@ -51,7 +52,8 @@ class ReconcileRun:
 
     `objects` are the Cluster's objects by kind and name. `servers_wanted` is how many ZooKeeper servers the Cluster
     asks for; `refused_image` says why its image is not run, where another one continues instead. `at_risk` are the
-    volumes that do not outlive their pods, by pod. `missing` is what pods refer to and is not there.
+    volumes that do not outlive their pods, by pod. `missing` is what pods refer to and is not there. `zookeeper_login`
+    is there while pods log in to ZooKeeper.
     """
 
     key: Key
@@ -68,6 +70,7 @@ class ReconcileRun:
     refused_image: versions.RefusedImage | None = None
     at_risk: Mapping[str, facts.VolumeAtRisk] = field(default_factory=dict)
     missing: MissingReferences = field(default_factory=MissingReferences)
+    zookeeper_login: ZookeeperLogin | None = None
 
     def with_context(self, **changes: Any) -> ReconcileRun:
         """The same run, with these fields of the context replaced."""

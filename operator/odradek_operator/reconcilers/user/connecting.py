@@ -47,7 +47,13 @@ class ClusterFacts:
             authority = (
                 own.authority if own is not None else (await self.read_authority("cluster-ca")).trusted
             )
-        return UserConnection(bootstrap=bootstrap, protocol=protocol_of(listener), authority=authority)
+        connect = self._status.zookeeper_connect
+        return UserConnection(
+            bootstrap=bootstrap,
+            protocol=protocol_of(listener),
+            authority=authority,
+            zookeeper={"zookeeper.connect": connect} if connect is not None else {},
+        )
 
     def _choose_listener(self, user: UserSpec) -> tuple[str, Secured, str | None]:
         wanted = user.authentication.type

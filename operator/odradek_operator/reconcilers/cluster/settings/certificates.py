@@ -39,12 +39,7 @@ from odradek_operator.reconcilers.cluster.settings.addresses import (
     ExternalAddresses,
     bootstrap_address,
 )
-from odradek_operator.reconcilers.ownership import (
-    Belonging,
-    ForeignObject,
-    ObjectsOfOthers,
-    foreign_object,
-)
+from odradek_operator.reconcilers.cluster.settings.own_secrets import read_own_secret, write_own_secret
 from odradek_operator.resources.listeners import ListenerType
 from odradek_operator.resources.security import OwnAuthority
 
@@ -138,7 +133,7 @@ async def settle_broker_certificate(
     """The certificate of all brokers, with the names that they are reached by now."""
     context, now = run.context, run.environment.now()
     wanted = security.broker_names(context, _hosts(run, addresses))
-    secret = await _read(run, "broker-tls")
+    secret = await read_own_secret(run, "broker-tls")
     pair = _read_pair(secret)
     if pair is None or not _serves(run, pair, authorities.cluster, wanted, now):
         pair = issue(
@@ -156,7 +151,7 @@ async def settle_broker_certificate(
         cluster_authority=authorities.cluster.admitted,
         clients_authority=authorities.clients.admitted,
     )
-    await _write(run, manifest, secret)
+    await write_own_secret(run, manifest, secret)
 
 
 def _serves(
@@ -192,7 +187,7 @@ async def _ensure_authority(
     """An authority, and what is wrong with the one that its owner brings. `trusted` is what brokers have, by suffix."""
     wanted, now = run.context.spec.certificates, run.environment.now()
     rotation = (metadata(run.body).get("annotations") or {}).get(ROTATE_AUTHORITY_ANNOTATION, "")
-    secret = await _read(run, suffix)
+    secret = await read_own_secret(run, suffix)
     known = None if secret is None else keys_of(security.decode_secret(secret))
     brought, problem = (None, None) if own is None else await _read_brought(run, own.secret_name)
     policy = KeyPolicy(
@@ -220,7 +215,7 @@ async def _ensure_authority(
     if event is not None:
         message = f"the authority {suffix} {event.message}"
         await run.report_event(event.reason, message, warning=event.is_warning)
-    await _write(run, security.authority_secret(run.context, suffix, authority.files()), secret)
+    await write_own_secret(run, security.authority_secret(run.context, suffix, authority.files()), secret)
     return authority, None if own is None else _describe_end(own.secret_name, authority, now)
 
 
@@ -260,7 +255,7 @@ def _describe_end(name: str, authority: AuthorityKeys, now: datetime) -> str | N
 
 async def _read_trusted(run: ReconcileRun) -> Mapping[str, str]:
     """The authorities in the brokers' own Secret, in PEM by suffix: they outlive the authorities' Secrets."""
-    secret = await _read(run, "broker-tls")
+    secret = await read_own_secret(run, "broker-tls")
     return {} if secret is None else security.read_trusted_authorities(secret)
 
 
@@ -274,29 +269,3 @@ def _read_pair(secret: Json | None) -> KeyPair | None:
     except ValueError:
         return None
     return KeyPair(certificate, key) if key else None
-
-
-async def _read(run: ReconcileRun, suffix: str) -> Json | None:
-    name = run.context.object_name(suffix)
-    try:
-        found = await Secrets(run.environment.kubernetes).read(run.key.namespace, name)
-    except SecretTaken:
-        taken = ForeignObject(kind="Secret", name=name, belonging=Belonging.OTHER)
-        raise ObjectsOfOthers([taken]) from None
-    if found is not None:
-        foreign = foreign_object(found, name=run.key.name, uid=str(metadata(run.body)["uid"]))
-        if foreign is not None:
-            raise ObjectsOfOthers([foreign])
-    return found
-
-
-async def _write(run: ReconcileRun, manifest: Json, before: Json | None) -> None:
-    if before is None or before.get("data") != manifest["data"] or not _has_metadata(before, manifest):
-        await Secrets(run.environment.kubernetes).write(manifest, before)
-
-
-def _has_metadata(there: Json, wanted: Json) -> bool:
-    """Whether the labels and the owner of an object are those that are wanted."""
-    found, given = metadata(there), metadata(wanted)
-    labels, owners = found.get("labels") or {}, found.get("ownerReferences") or []
-    return bool(given["labels"].items() <= labels.items() and given["ownerReferences"] == owners)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from odradek_operator.desired import brokers, controllers, zookeeper
 from odradek_operator.desired.names import BROKER, CONTROLLER, ZOOKEEPER, Context
+from odradek_operator.desired.zookeeper_access import LOGIN_SUFFIX
 from odradek_operator.gateways.kubernetes import Json, Kubernetes
 from odradek_operator.reconcilers.cluster.facts import Objects
 from odradek_operator.reconcilers.references import find_missing
@@ -58,7 +59,7 @@ async def find_missing_references(
     kubernetes: Kubernetes, context: Context, objects: Objects
 ) -> MissingReferences:
     """Raises KubernetesError."""
-    own = {context.object_name(name) for name in (BROKER, CONTROLLER, ZOOKEEPER, "broker-tls")}
+    own = {context.object_name(name) for name in (BROKER, CONTROLLER, ZOOKEEPER, "broker-tls", LOGIN_SUFFIX)}
     servers = context.spec.zookeeper.servers
     manifests: dict[str, Json] = {
         BROKER: brokers.broker_stateful_set(context),

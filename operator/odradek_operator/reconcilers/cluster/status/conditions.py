@@ -76,6 +76,8 @@ def conditions(run: ReconcileRun, found: Findings) -> list[Condition]:
     elif found.ensemble.resize.under_way:
         reason = "Waiting" if found.ensemble.resize.waiting else "Resizing"
         stated.append(condition(ENSEMBLE, True, reason, str(found.ensemble.resize)))
+    elif not found.access.is_settled:
+        stated.append(condition(ENSEMBLE, True, "AccessChanges", str(found.access)))
     return stated
 
 

@@ -14,6 +14,7 @@ from odradek_operator.reconcilers.cluster.scaling.partition_moves import MoveFou
 from odradek_operator.reconcilers.cluster.settings.addresses import PendingAddresses
 from odradek_operator.reconcilers.cluster.settings.live_settings import DisksFound, SettingsFound
 from odradek_operator.reconcilers.cluster.storage.volumes_at_risk import Warned
+from odradek_operator.reconcilers.cluster.zookeeper.access import AccessFound
 from odradek_operator.reconcilers.cluster.zookeeper.ensemble_resizing import EnsembleFound
 from odradek_operator.reconcilers.cluster.zookeeper.ensemble_rolling import ServerRoll
 
@@ -22,7 +23,8 @@ from odradek_operator.reconcilers.cluster.zookeeper.ensemble_rolling import Serv
 class Findings:
     """The findings of a run, by step; a step that did not run has its default. Problems are texts, None for none.
 
-    `zookeeper` is None where the Cluster runs no ZooKeeper. `pending` are addresses of listeners that are missing.
+    `zookeeper` is None where the Cluster runs no ZooKeeper, `access` says how far it is with who is admitted to it.
+    `pending` are addresses of listeners that are missing.
     `at_risk` are volumes that go with their pods; `missing` is what pods refer to and is not there.
     `pending_set` is a StatefulSet whose newest form Kubernetes has not taken up yet: which pods are current is not
     known. `last_step` is the pod that a roll waits for after it has replaced the last one.
@@ -30,6 +32,7 @@ class Findings:
     """
 
     zookeeper: SetState | None = None
+    access: AccessFound = field(default_factory=AccessFound)
     pending: tuple[PendingAddresses, ...] = ()
     missing: str | None = None
     certificates_problem: str | None = None

@@ -53,6 +53,7 @@ def cluster_status(run: ReconcileRun, found: Findings) -> ClusterStatus:
         else Pods(wanted=spec.zookeeper.servers.size, ready=zookeeper.ready, current=zookeeper.current),
         ensemble=found.ensemble.ensemble or before.ensemble,
         bootstrap=context.bootstrap,
+        zookeeper_connect=context.zookeeper_connect if _admits_clients(run) else None,
         listeners=_listeners(run, found),
         image=context.image if is_whole else before.image,
         version=version_of(context.image) if is_whole else before.version,
@@ -70,6 +71,12 @@ def cluster_status(run: ReconcileRun, found: Findings) -> ClusterStatus:
             if any(is_bound(claim) for claim in run.claims(context.object_name(component)))
         ),
     )
+
+
+def _admits_clients(run: ReconcileRun) -> bool:
+    """Whether anyone but our own pods may be a client of ZooKeeper now."""
+    servers = run.context.spec.zookeeper.servers
+    return servers is not None and bool(servers.clients) and run.context.zookeeper_access.admits_clients
 
 
 def again_seconds(run: ReconcileRun, found: Findings, status: ClusterStatus) -> float | None:
@@ -98,7 +105,7 @@ def again_seconds(run: ReconcileRun, found: Findings, status: ClusterStatus) -> 
     if found.zookeeper is not None:
         # Servers get a configuration from the run after the one that has read it.
         is_applied = status.ensemble is not None and status.ensemble == run.before.ensemble
-        settled = settled and is_applied and not found.ensemble.has_former_claims
+        settled = settled and is_applied and not found.ensemble.has_former_claims and found.access.is_settled
     return None if settled and not found.pending and found.unreachable is None else UNSETTLED_SECONDS
 
 
@@ -158,6 +165,8 @@ async def report(run: ReconcileRun, found: Findings) -> float | None:
     serves_again = is_ready(stated) and not is_ready(known)
     # A newer spec may allow ConsumerGroups to scale other workloads.
     is_changed = run.before.observed_generation not in (None, metadata(run.body).get("generation"))
+    # Users' Secrets have it too.
+    is_changed = is_changed or status.zookeeper_connect != run.before.zookeeper_connect
     if serves_again or is_changed:
         await mark_contents_stale(run.environment, run.key)
     return again_seconds(run, found, status)

@@ -60,6 +60,7 @@ async def resize_ensemble(run: ReconcileRun, pods: Sequence[BrokerPod], roll: Se
             addresses,
             joining=[server_line(run.context, number) for number in resize.joining],
             leaving=resize.leaving,
+            login=run.zookeeper_login,
         )
         return replace(found, ensemble=EnsembleStatus(voters=members.voters, version=members.version))
     except EnsembleError as failure:
