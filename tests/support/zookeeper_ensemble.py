@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from odradek_operator.desired.zookeeper_files import zookeeper_files
+from odradek_operator.foundation.zookeeper_login import SERVERS_FILE, ZookeeperLogin
 from odradek_operator.gateways.zookeeper_members import EnsembleConfiguration
 from tests.support.broker_process import free_port
 from tests.support.java import java_arguments, java_environment, pyspark_jars
@@ -53,12 +54,20 @@ class Server:
         return (self.folder / "log").read_text(errors="replace")
 
     def start(
-        self, *, servers: Sequence[str], members: Sequence[str], version: str, founders: Sequence[int] = ()
+        self,
+        *,
+        servers: Sequence[str],
+        members: Sequence[str],
+        version: str,
+        founders: Sequence[int] = (),
+        login: ZookeeperLogin | None = None,
     ) -> None:
-        """Start it with a ConfigMap that says this; returns at once."""
+        """Start it with a ConfigMap that says this, and the Secret of a `login`; returns at once."""
         assert not self.is_running
         conf = self.folder / "conf"
-        files = zookeeper_files()
+        files = zookeeper_files(login_folder=None if login is None else "/conf")
+        if login is not None:
+            (conf / SERVERS_FILE).write_text(login.files()[SERVERS_FILE])
         quick = files["zoo.cfg"].replace("tickTime=2000", "tickTime=200").replace("/data", str(self.data))
         start = files["start"].replace("/data", str(self.data)).replace("/conf", str(conf))
         for name, text in {
@@ -185,6 +194,8 @@ class Ensemble:
         self.servers = [Server(folder / f"server-{number}", number, found) for number in range(1, count + 1)]
         self.voters: tuple[int, ...] = ()
         self.version = "0"
+        self.login: ZookeeperLogin | None = None
+        """With it servers check access lists, from their next start on."""
 
     def __getitem__(self, id: int) -> Server:
         return self.servers[id - 1]
@@ -200,6 +211,7 @@ class Ensemble:
                 members=[self[voter].line for voter in self.voters],
                 version=self.version,
                 founders=founders,
+                login=self.login,
             )
 
     def found(self, *ids: int) -> None:
