@@ -62,7 +62,7 @@ class AccessStage(IntEnum):
     """The steps by which a ZooKeeper comes to admit clients. Each has what the ones before it have."""
 
     OPEN = 0
-    """Who reaches a server may change everything; the NetworkPolicy admits nobody else."""
+    """A client that reaches a server may change everything. The NetworkPolicy admits only our own pods."""
     LOGIN = 1
     """Brokers and controllers log in, and what they make belongs to them."""
     CHECKED = 2

@@ -131,7 +131,7 @@ class EnsembleMembership:
 def zookeeper_files(*, login_folder: str | None = None) -> dict[str, str]:
     """The files of /conf by name; a server that runs is restarted when one of them changes.
 
-    A server with a `login_folder` checks access lists, and finds there whom none of them holds back.
+    A server with a `login_folder` checks access lists, and finds there the digest of the operator's password.
     """
     configuration = "cat /conf/zoo.cfg" + ("" if login_folder is None else f" {login_folder}/{SERVERS_FILE}")
     return {

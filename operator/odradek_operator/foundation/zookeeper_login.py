@@ -1,7 +1,8 @@
 """The logins to a ZooKeeper that the operator runs: that of brokers and controllers, and its own.
 
-ZooKeeper keeps no users. Who shows the password of a node's owner is the owner (digest authentication). The operator
-logs in as ZooKeeper's `super`, whom no access list holds back: each server is started with the digest of that password.
+ZooKeeper keeps no users. A client that shows the password of a node's owner is the owner (digest authentication). The
+operator logs in as ZooKeeper's `super`, for whom access lists do not count. Each server is started with the digest of
+that password.
 """
 
 from __future__ import annotations

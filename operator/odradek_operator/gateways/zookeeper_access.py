@@ -14,7 +14,7 @@ import itertools
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError
@@ -131,7 +131,7 @@ def _change(client: KazooClient, path: str, entries: list[ACL], version: int) ->
         return
 
 
-def _entries_of(entries: Sequence[Any], owner: Id, *, keeps_former: bool) -> Iterator[ACL]:
+def _entries_of(entries: Sequence[ACL], owner: Id, *, keeps_former: bool) -> Iterator[ACL]:
     """A node's access list with the present owner in place of former ones, or beside them."""
     former = [one for one in entries if one.id.scheme == "digest" and one.id.id.partition(":")[0] == USER]
     if former and ACL(Permissions.ALL, owner) not in former:

@@ -61,7 +61,7 @@ class ZookeeperServers:
         OpenList("list of Kubernetes' NetworkPolicyPeer"),
         Doc(
             "Which peers may be clients of ZooKeeper, as Kafka's first consumers are. Servers then check access lists, "
-            "and clients write below /consumers alone. With `[]` servers check, and admit nobody. Without it: nobody."
+            "and clients write below /consumers alone. With `[]` servers check, and admit no client. Without it: none."
         ),
     ] = None
 

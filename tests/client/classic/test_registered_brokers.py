@@ -48,7 +48,9 @@ async def test_an_older_registration_has_host_and_port_alone() -> None:
 async def test_brokers_that_are_all_secured_are_named_as_such() -> None:
     node = registered(SECURED, PROTOCOLS)
     assert json.loads(node)["host"] is None
-    with pytest.raises(NoBrokersForPartitionException, match="none of the 1 brokers .* without TLS and login"):
+    with pytest.raises(
+        NoBrokersForPartitionException, match=r"none of the 1 brokers .* without TLS and login"
+    ):
         await addresses_of(node)
     with pytest.raises(NoBrokersForPartitionException, match="no broker is registered"):
         await addresses_of()

@@ -134,7 +134,7 @@ def test_another_operator_leaves_clients_admitted() -> None:
     assert len(world.brokers.protected) == 2, "it looks once itself"
 
 
-def test_a_lost_secret_is_made_again_and_former_owners_keep_their_rights_until_all_have_it() -> None:
+def test_a_lost_secret_is_made_again_and_former_owners_go_on_meanwhile() -> None:
     world = ClusterWorld({"zookeeper": {"servers": CLIENTS}})
     world.settle()
     world.delete(SECRETS, "events-zookeeper-login")

@@ -23,7 +23,7 @@ from odradek_operator.reconcilers.cluster.zookeeper.ensemble_rolling import Serv
 class Findings:
     """The findings of a run, by step; a step that did not run has its default. Problems are texts, None for none.
 
-    `zookeeper` is None where the Cluster runs no ZooKeeper, `access` says how far it is with who is admitted to it.
+    `zookeeper` is None where the Cluster runs no ZooKeeper, `access` is how far its protection is.
     `pending` are addresses of listeners that are missing.
     `at_risk` are volumes that go with their pods; `missing` is what pods refer to and is not there.
     `pending_set` is a StatefulSet whose newest form Kubernetes has not taken up yet: which pods are current is not

@@ -198,7 +198,7 @@ async def _protect(
 
 
 def _has_access(run: ReconcileRun) -> bool:
-    """Whether anything of the Cluster logs in to ZooKeeper, or checks who does."""
+    """Whether any pod of the Cluster logs in to ZooKeeper, or checks access lists."""
     sets = ((ZOOKEEPER, "StatefulSet"), (BROKER, "StatefulSet"), (CONTROLLER, "Deployment"))
     return any(found is not None for component, kind in sets for found in _logins_of(run, component, kind))
 
