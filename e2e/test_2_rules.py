@@ -25,6 +25,7 @@ TOPIC = {"cluster": "none", "partitions": 4, "replicas": 2}
 GROUP = {"cluster": "none", "topics": ["one"], "reset": {"id": "one", "to": {"at": "Earliest"}}}
 PORT = 9094
 USER = {"cluster": "none", "name": "u", "secretName": "s", "authentication": {"type": "scram-sha-512"}}
+PASSWORD = {"valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
 ALIAS = {"alias": "a", "bootstrap": "a:9092"}
 MIRROR: dict[str, Any] = {"target": {"cluster": "none"}, "sources": [ALIAS]}
 LISTENERS = [{"name": "a", "type": "NodePort", "port": PORT}, {"name": "b", "type": "NodePort", "port": PORT}]
@@ -42,6 +43,12 @@ CASES: list[tuple[str, dict[str, Any] | None, dict[str, Any], str]] = [
         None,
         {**TOPIC, "config": {"min.compaction.lag.ms": 2, "max.compaction.lag.ms": 1}},
         "must not be more than max.compaction.lag.ms",
+    ),
+    (
+        "User",
+        None,
+        {**USER, "authentication": {"type": "tls", "password": PASSWORD}},
+        "a password is for the type scram-sha-512",
     ),
     ("ConsumerGroup", GROUP, {"cluster": "other"}, "cluster cannot be changed"),
     ("ConsumerGroup", GROUP, {"groupId": "other"}, "groupId cannot be changed"),

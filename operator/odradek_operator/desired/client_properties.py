@@ -25,8 +25,9 @@ class Password:
 
     @property
     def jaas(self) -> str:
-        """The value of sasl.jaas.config. Passwords of the operator hold nothing that would need an escape."""
-        return f'{_LOGIN_MODULE} required username="{self.user}" password="{self.password}";'
+        """The value of sasl.jaas.config. A password that its owner brings may have quotes in it."""
+        password = self.password.replace("\\", "\\\\").replace('"', '\\"')
+        return f'{_LOGIN_MODULE} required username="{self.user}" password="{password}";'
 
 
 Credential = Password | KeyPair

@@ -40,6 +40,8 @@ REPLACE_ANNOTATION: Final = "odradek.io/replace"
 ROTATE_AUTHORITY_ANNOTATION: Final = "odradek.io/rotate-authority"
 # Of a Secret of others: the operator may read it, as an authority.
 AUTHORITY_LABEL: Final = "odradek.io/authority"
+# Likewise, as a User's password.
+PASSWORD_LABEL: Final = "odradek.io/password"
 ROLL_ANNOTATION: Final = "odradek.io/roll"
 # On a broker's pod that has been seen with all brokers in sync. A new pod does not have it.
 CAUGHT_UP_LABEL: Final = "odradek.io/caught-up"

@@ -107,14 +107,57 @@ class AclRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SecretKey:
+    """A key of a Secret in the User's namespace."""
+
+    name: Annotated[str, SECRET_NAME, Doc('The Secret. It needs the label `odradek.io/password: "true"`.')]
+    key: Annotated[
+        str,
+        Text(
+            min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$", what="a key of a Secret, as password"
+        ),
+        Doc("The key whose value is the password."),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PasswordSource:
+    """Where a password comes from."""
+
+    secret_key_ref: Annotated[SecretKey, Nested(SecretKey), Doc("A key of a Secret.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserPassword:
+    """A password that its owner brings."""
+
+    value_from: Annotated[PasswordSource, Nested(PasswordSource), Doc("Where it comes from.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UserAuthentication:
     """The method by which the user proves its name."""
+
+    RULES: ClassVar = (
+        Rule(
+            "!has(self.password) || !has(self.type) || self.type == 'scram-sha-512'",
+            "a password is for the type scram-sha-512: with tls a certificate proves the name. Take one away",
+        ),
+    )
 
     type: Annotated[
         AuthenticationType,
         Choice(AuthenticationType),
         Doc("`scram-sha-512`: by a password. `tls`: by a certificate. The operator makes both."),
     ] = AuthenticationType.SCRAM
+    password: Annotated[
+        UserPassword | None,
+        Nested(UserPassword),
+        Doc(
+            "A password of your own, for SCRAM-SHA-512. A change is followed within a minute, and ends the former "
+            "password at once. Without it: one that the operator makes."
+        ),
+    ] = None
     overlap: Annotated[
         int,
         Duration(),

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from odradek_operator.desired.names import AUTHORITY_LABEL, MANAGED_BY, MANAGED_BY_LABEL, REPLACE_ANNOTATION
+from odradek_operator.desired.names import MANAGED_BY, MANAGED_BY_LABEL, REPLACE_ANNOTATION
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.metrics import ConditionBook
 from odradek_operator.foundation.settings import OperatorSettings
@@ -385,18 +385,19 @@ async def test_of_secrets_the_operator_reads_and_changes_only_its_own(server: Ap
             assert "dGhlaXJz" not in str(refusal.value), "its content is not shown"
         found = await person.get(SECRETS, "odradek", "theirs")
         assert found is not None and found["data"] == {"key": "dGhlaXJz"}
-        # An authority that its owner labels is read, and not changed.
-        lent = {**about, "name": "lent", "labels": {AUTHORITY_LABEL: "true"}}
-        await person.create({**theirs, "metadata": lent})
-        read = await secrets.read("odradek", "lent")
-        assert read is not None and read["data"] == {"key": "dGhlaXJz"}
-        for altered in (
-            {"data": {"key": "b3Vycw=="}},
-            {"metadata": {"labels": LABEL}},
-            {"metadata": {"ownerReferences": [owner_reference(read) | {"controller": False}]}},
-        ):
-            with pytest.raises(Forbidden):
-                await kubernetes.merge(SECRETS, "odradek", "lent", altered)
+        # An authority or a password that its owner labels is read, and not changed.
+        for name in ("authority", "password"):
+            label = f"odradek.io/{name}"
+            await person.create({**theirs, "metadata": {**about, "name": name, "labels": {label: "true"}}})
+            read = await secrets.read("odradek", name)
+            assert read is not None and read["data"] == {"key": "dGhlaXJz"}
+            for altered in (
+                {"data": {"key": "b3Vycw=="}},
+                {"metadata": {"labels": LABEL}},
+                {"metadata": {"ownerReferences": [owner_reference(read) | {"controller": False}]}},
+            ):
+                with pytest.raises(Forbidden):
+                    await kubernetes.merge(SECRETS, "odradek", name, altered)
         key = Key("Cluster", "odradek", "secured")
         spec = SPEC | {
             "internalListener": {"authentication": {"type": "scram-sha-512"}},

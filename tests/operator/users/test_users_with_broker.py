@@ -407,3 +407,77 @@ def test_an_authority_of_another_name_signs_nothing_for_it() -> None:
     assert is_issued_by(leaf.certificate, one.certificate)
     assert not is_issued_by(leaf.certificate, other.certificate)
     assert facts_of(leaf.certificate).not_after == facts_of(one.certificate).not_after
+
+
+def password_from(secret: str, key: str = "word") -> dict[str, Any]:
+    """The authentication of a User whose owner brings its password."""
+    source = {"secretKeyRef": {"name": secret, "key": key}}
+    return {"type": "scram-sha-512", "password": {"valueFrom": source}}
+
+
+def encoded(text: str) -> dict[str, str]:
+    return {"word": base64.b64encode(text.encode()).decode()}
+
+
+@in_world(_World)
+async def test_a_password_that_is_brought_is_followed(world: _World) -> None:
+    world.create(SECRETS, "hers", labels={"odradek.io/password": "true"})
+    world.merge(SECRETS, "hers", {"data": encoded('a "quoted" \\ word')})
+    world.make(USERS, "fay", authentication=password_from("hers"))
+    again = await world.user("fay")
+    assert world.ready(USERS, "fay") == ("True", "Ready")
+    assert again is not None and 59 < again <= 60, "no event shows a change"
+    files = world.secret("fay")
+    assert files["password"] == 'a "quoted" \\ word' and files["sasl.mechanism"] == "SCRAM-SHA-512"
+    former = _properties(files)
+    await _connected(former)
+    written = len(world.kubernetes.written)
+    world.restart_operator()
+    await world.user("fay")
+    assert len(world.kubernetes.written) == written, "as it is"
+    world.merge(SECRETS, "hers", {"data": encoded("another")})
+    world.restart_operator()  # a minute later
+    await world.user("fay")
+    present = _properties(world.secret("fay"))
+    assert present["sasl.mechanism"] == "SCRAM-SHA-512", "clients of its owner know the mechanism"
+    await _connected(present)
+    with pytest.raises(ConnectionFailed):
+        await _connected(former)
+    # Without the field the operator keeps what is good, and a rotation makes another one.
+    world.edit(USERS, "fay", authentication=None)
+    await world.user("fay")
+    assert world.secret("fay")["password"] == "another"
+    world.rotate("fay", "once")
+    await world.user("fay")
+    rotated = world.secret("fay")
+    assert rotated["password"] != "another" and rotated["sasl.mechanism"] == "SCRAM-SHA-256"
+
+
+@in_world(_World)
+async def test_a_password_that_cannot_be_used_leaves_the_present_one(world: _World) -> None:
+    world.make(USERS, "gus")
+    await world.user("gus")
+    before = world.secret("gus")
+    world.edit(USERS, "gus", authentication=password_from("his"))
+    await world.user("gus")
+    assert world.ready(USERS, "gus") == ("False", "NoPassword")
+    world.create(SECRETS, "his")
+    for labels, data, words in (
+        ({}, encoded("good"), 'label it odradek.io/password="true"'),
+        ({"odradek.io/password": "true"}, {"word": None, "other": "eA=="}, "no password at the key word"),
+        ({"odradek.io/password": "true"}, encoded("a line\n"), "no blank or line break at either end"),
+        ({"odradek.io/password": "true"}, encoded("größe"), "printable ASCII"),
+        ({"odradek.io/password": "true"}, encoded("x" * 257), "1 to 256"),
+    ):
+        world.merge(SECRETS, "his", {"metadata": {"labels": labels}, "data": data})
+        world.restart_operator()
+        await world.user("gus")
+        said = world.stated(USERS, "gus", "Ready")
+        assert said["reason"] == "NoPassword" and words in said["message"]
+        assert "größe" not in said["message"] and "xxx" not in said["message"]
+    assert world.secret("gus") == before
+    await _connected(_properties(before))
+    world.merge(SECRETS, "his", {"data": encoded("good")})
+    world.restart_operator()
+    await world.user("gus")
+    assert world.ready(USERS, "gus") == ("True", "Ready") and world.secret("gus")["password"] == "good"

@@ -44,6 +44,8 @@ from odradek_operator.resources.conditions import format_timestamp, ready_condit
 from odradek_operator.resources.user import AclPatternType, AclRule, AclType, UserAclResourceType, UserStatus
 
 FIRST_MECHANISM: Final = "SCRAM-SHA-512"
+# No event shows that the owner of a password has changed it: the operator may not watch Secrets.
+PASSWORD_AGAIN_SECONDS: Final = 60.0
 _OTHER_MECHANISM: Final = {"SCRAM-SHA-512": "SCRAM-SHA-256", "SCRAM-SHA-256": "SCRAM-SHA-512"}
 _RESOURCE_TYPES: Final = {
     UserAclResourceType.TOPIC: acls.AclResourceType.TOPIC,
@@ -85,6 +87,7 @@ def decide(desired: DesiredUser, actual: ActualUserState) -> UserDecision:
         return UserDecision.with_condition(desired, refused, again_seconds=again)
     for reason, problem in (
         ("NoListener", actual.connection_problem),
+        ("NoPassword", actual.password_problem),
         ("SecretTaken", actual.secret_problem),
         ("NoAuthorizer", _authorizer_problem(desired, actual)),
     ):
@@ -98,7 +101,13 @@ def decide(desired: DesiredUser, actual: ActualUserState) -> UserDecision:
 def needs_login(desired: DesiredUser, actual: ActualUserState) -> bool:
     """Whether the User needs a new password or certificate."""
     secret = actual.secret
-    return secret is None or secret.login is None or secret.rotation != desired.rotation
+    if secret is None or secret.login is None:
+        return True
+    if desired.password_source is None:
+        return secret.rotation != desired.rotation
+    # Its owner rotates it, and has clients that know its mechanism.
+    brought = Password(user=desired.user, mechanism=FIRST_MECHANISM, password=actual.brought or "")
+    return secret.login.credential != brought
 
 
 def next_mechanism(actual: ActualUserState) -> str:
@@ -245,11 +254,11 @@ def _decide_settled(desired: DesiredUser, actual: ActualUserState) -> UserDecisi
         former_until=former_until,
         certificate_until=None if until is None else format_timestamp(until),
     )
-    again = None
+    again = None if desired.password_source is None else PASSWORD_AGAIN_SECONDS
     message = f"the Secret {desired.secret} has what a client needs"
     if former_until is not None:
         left = (datetime.fromisoformat(former_until) - now).total_seconds()
-        again = max(1.0, left)
+        again = min(max(1.0, left), again or left)
         message += f"; the former password is good until {former_until}"
     return UserDecision(
         status=status, conditions=(ready_condition(True, "Ready", message),), again_seconds=again

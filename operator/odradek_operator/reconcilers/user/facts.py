@@ -15,7 +15,7 @@ from odradek_operator.reconcilers.decisions import (
     RemoveFinalizer,
 )
 from odradek_operator.resources.security import AuthenticationType
-from odradek_operator.resources.user import UserSpec, UserStatus
+from odradek_operator.resources.user import SecretKey, UserSpec, UserStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +32,12 @@ class DesiredUser(DesiredOf[UserSpec, UserStatus]):
     @property
     def secret(self) -> str:
         return self.spec.secret_name or self.name
+
+    @property
+    def password_source(self) -> SecretKey | None:
+        """The key of a Secret that has the password; None where the operator makes it."""
+        password = self.spec.authentication.password
+        return None if password is None or self.has_certificate else password.value_from.secret_key_ref
 
     @property
     def has_certificate(self) -> bool:
@@ -59,8 +65,9 @@ class SecretSeen:
 class ActualUserState(ActualOf):
     """The actual state of a User. `former` is what brokers know of its earlier principal, where that is another one.
 
-    `connection` is None with a `connection_problem`. `secret_problem` is why the Secret cannot be made. `fresh` is a
-    login to give where a new one is needed. `password_set`: this run has given brokers the password of the Secret.
+    `connection` is None with a `connection_problem`. `secret_problem` is why the Secret cannot be made. `brought` is
+    the password that its owner brings, None with a `password_problem`. `fresh` is a login to give where a new one is
+    needed. `password_set`: this run has given brokers the password of the Secret.
     """
 
     now: datetime | None = None
@@ -70,6 +77,8 @@ class ActualUserState(ActualOf):
     connection: UserConnection | None = None
     connection_problem: str = ""
     secret_problem: str = ""
+    brought: str | None = field(default=None, repr=False)
+    password_problem: str = ""
     fresh: UserLogin | None = None
     password_set: bool = False
 

@@ -42,7 +42,7 @@ from odradek_operator.reconcilers.decisions import Reachability
 from odradek_operator.reconcilers.declared import DeclaredThing
 from odradek_operator.reconcilers.rounds import ClusterAccess, ReconciledKind, Rounds
 from odradek_operator.reconcilers.user.connecting import CannotConnect, ClusterFacts
-from odradek_operator.reconcilers.user.decide import decide, needs_login, next_mechanism
+from odradek_operator.reconcilers.user.decide import FIRST_MECHANISM, decide, needs_login, next_mechanism
 from odradek_operator.reconcilers.user.facts import (
     Action,
     ActualUserState,
@@ -51,6 +51,7 @@ from odradek_operator.reconcilers.user.facts import (
     UserDecision,
     WriteSecret,
 )
+from odradek_operator.reconcilers.user.passwords import NoPassword, read_password
 from odradek_operator.reconcilers.work import Work
 from odradek_operator.resources.user import UserSpec, UserStatus
 
@@ -123,12 +124,18 @@ async def _observe_secret(rounds: Rounds[UserWork], work: UserWork) -> None:
         connection = await work.cluster.read_connection(work.desired.spec)
         work.actual = replace(work.actual, connection=connection)
         await _read_secret(rounds, work)
+        if (source := work.desired.password_source) is not None:
+            secrets_of_all = Secrets(rounds.environment.kubernetes)
+            brought = await read_password(secrets_of_all, rounds.namespace, source)
+            work.actual = replace(work.actual, brought=brought)
         if needs_login(work.desired, work.actual):
             work.actual = replace(work.actual, fresh=await _make_login(rounds, work))
     except CannotConnect as problem:
         work.actual = replace(work.actual, connection_problem=str(problem))
     except SecretTaken as problem:
         work.actual = replace(work.actual, secret_problem=str(problem))
+    except NoPassword as problem:
+        work.actual = replace(work.actual, password_problem=str(problem))
 
 
 async def _read_secret(rounds: Rounds[UserWork], work: UserWork) -> None:
@@ -195,6 +202,9 @@ async def _make_login(rounds: Rounds[UserWork], work: UserWork) -> UserLogin:
     assert work.cluster is not None
     user = work.desired.user
     if not work.desired.has_certificate:
+        if work.actual.brought is not None:
+            brought = Password(user=user, mechanism=FIRST_MECHANISM, password=work.actual.brought)
+            return UserLogin(credential=brought)
         password = secrets.token_hex(_PASSWORD_BYTES)
         credential: Credential = Password(user=user, mechanism=next_mechanism(work.actual), password=password)
         return UserLogin(credential=credential)
