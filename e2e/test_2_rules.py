@@ -26,6 +26,7 @@ GROUP = {"cluster": "none", "topics": ["one"], "reset": {"id": "one", "to": {"at
 PORT = 9094
 USER = {"cluster": "none", "name": "u", "secretName": "s", "authentication": {"type": "scram-sha-512"}}
 PASSWORD = {"valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
+BLANK_KEY = {"valueFrom": {"secretKeyRef": {"name": "s", "key": "a b"}}}
 ALIAS = {"alias": "a", "bootstrap": "a:9092"}
 MIRROR: dict[str, Any] = {"target": {"cluster": "none"}, "sources": [ALIAS]}
 LISTENERS = [{"name": "a", "type": "NodePort", "port": PORT}, {"name": "b", "type": "NodePort", "port": PORT}]
@@ -44,6 +45,19 @@ CASES: list[tuple[str, dict[str, Any] | None, dict[str, Any], str]] = [
         {**TOPIC, "config": {"min.compaction.lag.ms": 2, "max.compaction.lag.ms": 1}},
         "must not be more than max.compaction.lag.ms",
     ),
+    (
+        "Cluster",
+        None,
+        {**CLUSTER, "runAs": {"assigned": True, "user": 7}},
+        "leave out user, group and fsGroup",
+    ),
+    (
+        "Mirror",
+        None,
+        {**MIRROR, "runAs": {"assigned": True, "group": 7}},
+        "leave out user, group and fsGroup",
+    ),
+    ("User", None, {**USER, "authentication": {"password": BLANK_KEY}}, "must be a key of a Secret"),
     (
         "User",
         None,

@@ -19,7 +19,10 @@ PARTITIONS, RECORDS = 4, 200
 SECONDS_MAX = 120.0
 SMALL = {"requests": {"cpu": "20m", "memory": "64Mi"}}
 SERVERS = {"replicas": 1, "storage": {"size": "1Gi"}, "resources": SMALL}
+# As OpenShift numbers the users of a namespace: no image knows them.
+RUN_AS = {"user": 1_000_650_000, "group": 0, "fsGroup": 1_000_650_000}
 SPEC: Resource = {
+    "runAs": RUN_AS,
     "zookeeper": {"servers": SERVERS},
     "controllers": {"replicas": 1, "resources": SMALL},
     "brokers": {"replicas": 1, "storage": {"size": "1Gi"}, "resources": SMALL},

@@ -122,6 +122,18 @@ CONTAINER_SECURITY = {
 }
 
 SECURITY = (
+    Section(
+        "runAs",
+        "The users and groups of the operator's pods and jobs.",
+        (
+            Value(
+                "assigned",
+                False,
+                {"type": "boolean"},
+                "The platform gives them, as OpenShift does: `runAsUser`, `runAsGroup` and `fsGroup` are left out.",
+            ),
+        ),
+    ),
     Value(
         "podSecurityContext",
         POD_SECURITY,
@@ -156,6 +168,8 @@ POD_HOOKS = (
         example="- {name: HTTPS_PROXY, value: http://proxy:3128}",
     ),
     Value("extraEnvFrom", [], OBJECTS, "ConfigMaps and Secrets to take environment variables from."),
+    Value("extraContainers", [], OBJECTS, "More containers beside the operator's."),
+    Value("extraInitContainers", [], OBJECTS, "Containers that run before the operator's."),
     Value("extraVolumes", [], OBJECTS, "More volumes for the pod."),
     Value("extraVolumeMounts", [], OBJECTS, "More volume mounts for the container."),
     Value(

@@ -70,6 +70,32 @@ annotations:
 {{- end }}
 {{- end -}}
 
+{{/* The pods' security, without users and groups where the platform gives them. */}}
+{{- define "operator.podSecurity" -}}
+{{- /* Values that are reused from an older release have no runAs. */ -}}
+{{- $isAssigned := eq (.Values.runAs | default dict).assigned true -}}
+{{- toYaml (ternary (omit .Values.podSecurityContext "runAsUser" "runAsGroup" "fsGroup") .Values.podSecurityContext $isAssigned) -}}
+{{- end -}}
+
+{{/* Where a job's pod runs: as the operator's does. */}}
+{{- define "operator.jobPlacement" -}}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
 {{/* The namespaces that are watched, as a JSON list; empty when all are. */}}
 {{- define "operator.namespaces" -}}
 {{- if .Values.watch.allNamespaces -}}

@@ -17,6 +17,7 @@ from odradek_operator.desired.names import (
     Json,
 )
 from odradek_operator.resources.mirror import MirrorSpec
+from odradek_operator.resources.pods import RunAs
 
 MIRROR_NAME_LENGTH_MAX: Final = 100
 _DIGEST_LENGTH: Final = 8
@@ -67,6 +68,11 @@ class MirrorContext:
     def pull_policy(self) -> str:
         """The policy for pulling images, by Kubernetes' words."""
         return str(self.spec.image_pull_policy)
+
+    @property
+    def run_as(self) -> RunAs:
+        """The users and groups of pods."""
+        return self.spec.run_as
 
     @property
     def given_labels(self) -> dict[str, str]:

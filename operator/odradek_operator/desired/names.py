@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 from odradek_operator.resources.cluster import ClusterSpec
+from odradek_operator.resources.pods import RunAs
 
 INTERNAL_PORT: Final = 9092
 REPLICATION_PORT: Final = 9091
@@ -184,6 +185,11 @@ class Context:
     def pull_policy(self) -> str:
         """The policy for pulling images, by Kubernetes' words."""
         return str(self.spec.image_pull_policy)
+
+    @property
+    def run_as(self) -> RunAs:
+        """The users and groups of pods."""
+        return self.spec.run_as
 
     def spread_over(self, component: str) -> tuple[tuple[str, bool], ...]:
         """The labels of nodes that pods of a kind are spread by, and whether strictly."""

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from odradek_operator.desired.names import CAUGHT_UP_LABEL, RESTART_ANNOTATION, Json
-from odradek_operator.resources.pods import Pod, Resources
+from odradek_operator.resources.pods import Pod, Resources, RunAs
 from odradek_operator.resources.structure import render
 
-USER: Final = 10_001
+_USER: Final = 10_001
 SETTINGS: Final = "settings"
 SCRATCH: Final = "scratch"
 _CONTAINER_SECURITY: Final[Json] = {
@@ -22,9 +22,6 @@ _CONTAINER_SECURITY: Final[Json] = {
 }
 _POD_SECURITY: Final[Json] = {
     "runAsNonRoot": True,
-    "runAsUser": USER,
-    "runAsGroup": USER,
-    "fsGroup": USER,
     # A volume with millions of files would be walked at each start otherwise.
     "fsGroupChangePolicy": "OnRootMismatch",
     "seccompProfile": {"type": "RuntimeDefault"},
@@ -38,6 +35,8 @@ class PodOwner(Protocol):
     def restart(self) -> str: ...
     @property
     def pull_policy(self) -> str: ...
+    @property
+    def run_as(self) -> RunAs: ...
     @property
     def given_labels(self) -> dict[str, str]: ...
     @property
@@ -119,11 +118,12 @@ def pod_template(
         "serviceAccountName": context.object_name(component),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "securityContext": _POD_SECURITY,
+        "securityContext": _POD_SECURITY | _users_and_groups(context.run_as),
         "terminationGracePeriodSeconds": pod.termination_grace_period_seconds or grace_seconds,
         "topologySpreadConstraints": list(
             pod.topology_spread_constraints or _topology_spread_constraints(context, component)
         ),
+        **({"initContainers": list(pod.init_containers)} if pod.init_containers else {}),
         "containers": [*containers, *(pod.sidecars or ())],
         "volumes": [
             {"name": SETTINGS, "configMap": {"name": context.object_name(component)}},
@@ -155,6 +155,16 @@ def pod_template(
             },
         },
         "spec": spec,
+    }
+
+
+def _users_and_groups(run_as: RunAs) -> Json:
+    if run_as.assigned:
+        return {}
+    return {
+        "runAsUser": _USER if run_as.user is None else run_as.user,
+        "runAsGroup": _USER if run_as.group is None else run_as.group,
+        "fsGroup": _USER if run_as.fs_group is None else run_as.fs_group,
     }
 
 

@@ -16,7 +16,7 @@ from odradek_operator.resources.cluster_status import ClusterStatus
 from odradek_operator.resources.definition import AGE_COLUMN, READY_COLUMN, REASON_COLUMN, Column, Definition
 from odradek_operator.resources.deletion import DeletionPolicy
 from odradek_operator.resources.listeners import LISTENERS_MAX, ClusterListener
-from odradek_operator.resources.pods import IMAGE, ObjectMetadata, class_is_fixed
+from odradek_operator.resources.pods import IMAGE, RUN_AS_DOC, ObjectMetadata, RunAs, class_is_fixed
 from odradek_operator.resources.schema import Choice, Flag, OpenList, Text
 from odradek_operator.resources.security import Authorization, Certificates, InternalListener
 from odradek_operator.resources.spreading import Spread
@@ -131,6 +131,7 @@ class ClusterSpec:
     spread: Annotated[Spread, Nested(Spread), Doc("How strictly pods of one kind are kept apart.")] = field(
         default_factory=Spread
     )
+    run_as: Annotated[RunAs, Nested(RunAs), RUN_AS_DOC] = field(default_factory=RunAs)
     metrics: Annotated[Metrics, Nested(Metrics), Doc("How metrics are found.")] = field(
         default_factory=Metrics
     )

@@ -18,7 +18,7 @@ from odradek_operator.resources.definition import (
 )
 from odradek_operator.resources.mirror_config import OWNED_KEYS, WORKER_KEY, MirrorConfiguration
 from odradek_operator.resources.mirror_status import ALIAS_LENGTH_MAX, SOURCES_MAX, MirrorStatus
-from odradek_operator.resources.pods import IMAGE, ObjectMetadata, Pod, Resources
+from odradek_operator.resources.pods import IMAGE, RUN_AS_DOC, ObjectMetadata, Pod, Resources, RunAs
 from odradek_operator.resources.schema import INT64_MAX, Choice, Flag, Text, Whole
 from odradek_operator.resources.security import SECRET_NAME
 from odradek_operator.resources.structure import Doc, Listing, Nested, Rule
@@ -318,6 +318,7 @@ class MirrorSpec:
         default_factory=Metrics
     )
     pod: Annotated[Pod, Nested(Pod), Doc("Additions to the workers' pods.")] = field(default_factory=Pod)
+    run_as: Annotated[RunAs, Nested(RunAs), RUN_AS_DOC] = field(default_factory=RunAs)
     object_metadata: Annotated[
         ObjectMetadata,
         Nested(ObjectMetadata),

@@ -1,7 +1,7 @@
 """The parts of a pod template that users may choose for the pods that the operator makes.
 
-Security contexts are not among them. Pods always run without root, privileges or a writable root file system, so that
-they pass Kubernetes' restricted standard.
+Security contexts are not among them, but for the numbers of users and groups (`RunAs`). Pods always run without root,
+privileges or a writable root file system, so that they pass Kubernetes' restricted standard.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Final
 
-from odradek_operator.resources.schema import Open, OpenList, Quantity, Text, Whole
+from odradek_operator.resources.schema import INT32_MAX, Flag, Open, OpenList, Quantity, Text, Whole
 from odradek_operator.resources.structure import Doc, Rule, Table
 
 LABELS: Final = Table(Text(max_length=4096), max_entries=64)
@@ -71,6 +71,43 @@ class Pod:
         OpenList("list of Kubernetes' Container"),
         Doc("More containers beside the operator's own."),
     ] = None
+    init_containers: Annotated[
+        tuple[Mapping[str, object], ...] | None,
+        OpenList("list of Kubernetes' Container"),
+        Doc("Containers that run before the operator's own. One with `restartPolicy: Always` stays."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunAs:
+    """The users and groups that pods run as."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "!has(self.assigned) || !self.assigned || !(has(self.user) || has(self.group) || has(self.fsGroup))",
+            "with assigned the platform gives users and groups: leave out user, group and fsGroup",
+        ),
+    )
+
+    assigned: Annotated[
+        bool, Flag(), Doc("The platform gives users and groups, as OpenShift does. Pods name none.")
+    ] = False
+    user: Annotated[
+        int | None, Whole(minimum=1, maximum=INT32_MAX), Doc("The user's number. Without it: 10001.")
+    ] = None
+    group: Annotated[
+        int | None, Whole(minimum=0, maximum=INT32_MAX), Doc("The group's number. Without it: 10001.")
+    ] = None
+    fs_group: Annotated[
+        int | None,
+        Whole(minimum=1, maximum=INT32_MAX),
+        Doc("The group that volumes belong to. Without it: 10001."),
+    ] = None
+
+
+RUN_AS_DOC: Final = Doc(
+    "The users and groups that pods run as. Choose them when this is made: files on volumes belong to the former user."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,6 +68,36 @@ def workloads(of: Context) -> list[Json]:
 
 
 @pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize(
+    ("run_as", "expected"),
+    [
+        ({}, {"runAsUser": 10001, "runAsGroup": 10001, "fsGroup": 10001}),
+        ({"assigned": True}, {}),
+        ({"user": 7, "group": 0, "fsGroup": 8}, {"runAsUser": 7, "runAsGroup": 0, "fsGroup": 8}),
+    ],
+)
+def test_users_and_groups_are_those_that_are_given(number: int, run_as: Json, expected: Json) -> None:
+    security = workloads(context(runAs=run_as))[number]["spec"]["template"]["spec"]["securityContext"]
+    assert {key: security[key] for key in security if key.startswith("run") or key == "fsGroup"} == {
+        "runAsNonRoot": True,
+        **expected,
+    }
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_more_containers_stand_before_and_beside_ours(number: int) -> None:
+    user = {
+        "initContainers": [{"name": "first", "image": "a"}],
+        "sidecars": [{"name": "beside", "image": "b"}],
+    }
+    of = context(brokers={"pod": user}, controllers={"pod": user}, zookeeper={"servers": {"pod": user}})
+    pod = workloads(of)[number]["spec"]["template"]["spec"]
+    assert [one["name"] for one in pod["initContainers"]] == ["first"]
+    assert [one["name"] for one in pod["containers"]][1:] == ["beside"]
+    assert "initContainers" not in workloads(context())[number]["spec"]["template"]["spec"]
+
+
+@pytest.mark.parametrize("number", range(3))
 def test_pods_are_restricted_whatever_users_add(number: int) -> None:
     user = {
         "labels": {"app.kubernetes.io/instance": "mine", "team": "a"},
