@@ -2,6 +2,7 @@
 
     python -m release 0.2.0              make the release in this checkout; nothing is uploaded
     python -m release 0.2.0 --upload     and upload the packages to the registry that twine is configured for
+    python -m release 0.2.0 --sign KEY   and sign the files' digests with this key of OpenSSH
     python -m release                    rehearse: build and check what HEAD holds; nothing is changed
 
 The version is written, committed and built in a clone. Only when every check has passed does this checkout get that
@@ -17,9 +18,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
-from release import build, changelog, contents, install_lines, tryout, version
+from release import bills, build, changelog, contents, install_lines, signing, tryout, version
 from release.commands import ReleaseError, git
 from release.distributions import DISTRIBUTIONS
 
@@ -42,6 +44,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m release", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("version", nargs="?", help="as 0.2.0; without it, HEAD is built and checked as it is")
     parser.add_argument("--upload", action="store_true", help="upload the packages with twine at the end")
+    parser.add_argument("--sign", metavar="KEY", type=Path, help="sign SHA256SUMS with this key of OpenSSH")
     parser.add_argument("--no-isolation", action="store_true", help="build with this environment's backend")
     given = parser.parse_args(arguments)
     if given.upload and given.version is None:
@@ -63,6 +66,11 @@ def _release(given: argparse.Namespace, checkout: Path) -> list[Path]:
             _prepare(clone, given.version, checkout)
         released = version.declared(clone)
         made = _build_and_check(clone, work, isolated=not given.no_isolation)
+        sums = signing.write_sums(made, work)
+        made.append(sums)
+        if given.sign is not None:
+            _say(f"signing {sums.name}")
+            made.append(signing.sign(sums, given.sign.expanduser().absolute()))
         target = checkout / "dist" / released
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)
@@ -150,8 +158,20 @@ def _build_and_check(clone: Path, work: Path, *, isolated: bool) -> list[Path]:
     if wrong:
         raise ReleaseError("\n  ".join(["what would be uploaded is not right:", *wrong]))
     _say("installing each wheel in a fresh environment, and trying it")
-    tryout.all_of([path for path in made if path.suffix == ".whl"], work / "environments")
-    return made + charts
+    sites = tryout.all_of([path for path in made if path.suffix == ".whl"], work / "environments")
+    _say("writing what each is made of")
+    return made + charts + _write_bills(sites, clone, work)
+
+
+def _write_bills(sites: Mapping[str, Path], checkout: Path, target: Path) -> list[Path]:
+    """The bill of each distribution, by the environment in which it was tried."""
+    released, seconds = version.declared(checkout), int(build.commit_time(checkout))
+    written = []
+    for name, site in sites.items():
+        bill = target / f"{name}-{released}{bills.BILL_SUFFIX}"
+        bill.write_text(bills.write_bill(name, released, bills.python_components(site), seconds=seconds))
+        written.append(bill)
+    return written
 
 
 def check(made: list[Path], checkout: Path) -> list[str]:
@@ -204,8 +224,8 @@ def _upload_command(files: list[Path], checkout: Path) -> str:
 
 
 def _packages(files: list[Path]) -> list[Path]:
-    """The sdists and wheels: charts go to another registry."""
-    return [path for path in files if path.suffix != ".tgz"]
+    """The sdists and wheels: charts go to another registry, and bills and digests beside the release's notes."""
+    return [path for path in files if path.name.endswith((".whl", ".tar.gz"))]
 
 
 def _say(text: str) -> None:

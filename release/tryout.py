@@ -41,7 +41,7 @@ class Environment:
         command = [*pip, "install", "--quiet", "--disable-pip-version-check"]
         if dependencies is not None:
             command.append("--no-deps")
-            (self._site() / "dependencies.pth").write_text(f"{dependencies}\n")
+            (self.site / "dependencies.pth").write_text(f"{dependencies}\n")
         _run([*command, *map(str, wheels)], seconds_max=INSTALL_SECONDS_MAX)
 
     def run(self, program: str, *arguments: str, said: str = "") -> str:
@@ -51,10 +51,12 @@ class Environment:
 
     def packages(self) -> set[str]:
         """Names of our import packages that are installed."""
-        names = {path.name for path in self._site().iterdir()}
+        names = {path.name for path in self.site.iterdir()}
         return {name for name in names if name.startswith("odradek") and "-" not in name}
 
-    def _site(self) -> Path:
+    @property
+    def site(self) -> Path:
+        """The folder of all that is installed."""
         (site,) = self.folder.glob("lib/python*/site-packages")
         return site
 
@@ -90,8 +92,8 @@ def broker(environment: Environment) -> None:
         raise TryoutError(f"the installed broker ended with {process.returncode}:\n{log.read_text()[-3000:]}")
 
 
-def all_of(wheels: Sequence[Path], folder: Path) -> None:
-    """Try each distribution, by its wheel. Raises TryoutError."""
+def all_of(wheels: Sequence[Path], folder: Path) -> dict[str, Path]:
+    """Try each distribution, by its wheel; the folders of what was installed for each. Raises TryoutError."""
     by_name = {path.name.partition("-")[0]: path for path in wheels}
     alone = Environment(folder / "odradek", [by_name["odradek"]])
     if alone.packages() != {"odradek"}:
@@ -106,6 +108,7 @@ def all_of(wheels: Sequence[Path], folder: Path) -> None:
         raise TryoutError(
             f"the wheel of odradek-pipeline brings {sorted(pipeline.packages())}, not itself and odradek"
         )
+    return {"odradek": alone.site, "odradek-operator": operator.site, "odradek-pipeline": pipeline.site}
 
 
 def _says(text: str, word: str) -> None:

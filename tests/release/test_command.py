@@ -31,12 +31,13 @@ def passed(checkout: Path) -> None:
 
 
 @pytest.fixture
-def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def tried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """Wheels that were to be tried. `test_packages` tries them: installing what they need takes a registry."""
     names: list[str] = []
 
-    def try_all(wheels: Sequence[Path], folder: Path) -> None:
+    def try_all(wheels: Sequence[Path], folder: Path) -> dict[str, Path]:
         names.extend(sorted(path.name for path in wheels))
+        return dict.fromkeys(("odradek", "odradek-operator", "odradek-pipeline"), tmp_path / "site")
 
     monkeypatch.setattr(tryout, "all_of", try_all)
     return names
@@ -95,7 +96,11 @@ def test_a_release_is_a_commit_a_tag_and_six_files_and_nothing_is_uploaded(
     files = {path.name for path in (green / "dist" / NEW).iterdir()}
     packages = {f"{name}-{NEW}" for name in ("odradek", "odradek_operator", "odradek_pipeline")}
     expected = {f"{stem}{suffix}" for stem in packages for suffix in (".tar.gz", "-py3-none-any.whl")}
-    assert files - {f"odradek-{NEW}.tgz", f"odradek-operator-{NEW}.tgz"} == expected
+    beside = {f"{name}-{NEW}.cdx.json" for name in ("odradek", "odradek-operator", "odradek-pipeline")}
+    beside |= {"SHA256SUMS", f"odradek-{NEW}.tgz", f"odradek-operator-{NEW}.tgz"}
+    assert files - beside == expected and len(files - expected) in (4, 6), "with charts where Helm is there"
+    sums = (green / "dist" / NEW / "SHA256SUMS").read_text()
+    assert {line.split()[1] for line in sums.splitlines()} == files - {"SHA256SUMS"}
     assert tried == sorted(name for name in expected if name.endswith(".whl"))
     said = capsys.readouterr().out
     assert all(name in said for name in files)
@@ -129,10 +134,20 @@ def test_upload_hands_the_six_files_to_twine_and_says_how_to_repeat_it(
 
 
 @pytest.mark.thorough
+def test_a_key_that_cannot_sign_stops_the_release(
+    green: Path, prebuilt: None, tried: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = state(green)
+    assert run(green, NEW, "--sign", str(green / "no-key")) == 1
+    assert "ssh-keygen" in capsys.readouterr().err
+    assert state(green) == before and not (green / "dist").exists()
+
+
+@pytest.mark.thorough
 def test_what_does_not_pass_its_tryout_is_not_released(
     green: Path, prebuilt: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fails(wheels: Sequence[Path], folder: Path) -> None:
+    def fails(wheels: Sequence[Path], folder: Path) -> dict[str, Path]:
         raise tryout.TryoutError("the installed broker did not start")
 
     monkeypatch.setattr(tryout, "all_of", fails)

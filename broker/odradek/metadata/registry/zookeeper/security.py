@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # Consumers of groups that share partitions through ZooKeeper make and remove nodes here, as in Kafka. Kafka lets them
 # change this node's access list too, by which one of them could lock out all others.
 CLIENTS_BRANCH: Final = "/consumers"
-_OF_CLIENTS: Final = Permissions.READ | Permissions.WRITE | Permissions.CREATE | Permissions.DELETE
+_OF_CLIENTS: Final[int] = Permissions.READ | Permissions.WRITE | Permissions.CREATE | Permissions.DELETE
 
 # They hold secrets, so only their owner reads them. All users may read everything else, as in Kafka.
 SECRET_BRANCHES: Final = (
