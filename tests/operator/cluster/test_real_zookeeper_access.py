@@ -150,8 +150,8 @@ def test_nodes_of_a_former_login_come_to_the_present_one(ensemble: Ensemble) -> 
     with Session(ensemble, LOGIN) as broker:
         broker.create(f"{ROOT}/brokers/ids", b"")
         broker.set(f"{ROOT}/config/users/alice", b"z")
-    for login in (FORMER, None):
-        with Session(ensemble, login) as client, pytest.raises(NoAuthError):
+    for stranger in (FORMER, None):
+        with Session(ensemble, stranger) as client, pytest.raises(NoAuthError):
             client.get(f"{ROOT}/config/users/alice")
 
 
