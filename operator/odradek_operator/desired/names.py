@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Final
+from typing import Final
 
+from odradek_operator.foundation.manifests import Json as Json
 from odradek_operator.resources.cluster import ClusterSpec
 from odradek_operator.resources.pods import RunAs
 
@@ -49,8 +50,6 @@ CAUGHT_UP_LABEL: Final = "odradek.io/caught-up"
 VOLUME: Final = "data"
 NODE_LABEL: Final = "kubernetes.io/hostname"
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

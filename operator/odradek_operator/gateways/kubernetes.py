@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+from odradek_operator.foundation.manifests import Json as Json
 
 FIELD_MANAGER: Final = "odradek-operator"
-Json = dict[str, Any]
 
 
 class Api(NamedTuple):

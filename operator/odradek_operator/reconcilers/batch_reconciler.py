@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
+from weakref import WeakValueDictionary
 
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.kubernetes import Api, Json, metadata
@@ -84,7 +85,8 @@ class BatchReconciler:
         self._reconciled: dict[Key, _Reconciled] = {}
         # Resources that are gone, until their own turn comes: one batch settles all that are gone by then.
         self._settled: set[Key] = set()
-        self._locks: dict[tuple[str, str], asyncio.Lock] = {}
+        # A lock is there for as long as a batch holds it or waits for it: users make up the names of clusters.
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def reconcile(self, key: Key) -> float | None:
         """Reconcile one resource, and others that are due. Raises KubernetesError and the failure of this resource."""

@@ -304,3 +304,22 @@ def test_a_workload_that_the_cluster_comes_to_name_is_scaled(shop: Shop) -> None
     shop.environment.mark_stale(shop.key(CONSUMER_GROUPS, "billing"))
     shop.reconcile("billing")
     assert shop.replicas("app") == 3
+
+
+def test_names_of_clusters_that_users_make_up_take_no_memory(shop: Shop) -> None:
+    for number in range(50):
+        shop.group(f"g{number}", cluster=f"made-up-{number}")
+        shop.reconcile(f"g{number}")
+    assert len(shop.reconciler._locks) == 0
+
+
+def test_two_batches_of_one_cluster_never_run_at_once(shop: Shop) -> None:
+    shop.group("one")
+    shop.group("two")
+
+    async def both() -> None:
+        keys = [shop.key(CONSUMER_GROUPS, name) for name in ("one", "two")]
+        await asyncio.gather(*(shop.reconciler.reconcile(key) for key in keys))
+
+    run(both())
+    assert sorted(shop.brokers.steps) == [("one", 7), ("two", 7)], "each was moved once"
