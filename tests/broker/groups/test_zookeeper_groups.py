@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import json
+import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
+from kazoo.client import KazooClient
+from kazoo.security import make_digest_acl
 from prometheus_client.parser import text_string_to_metric_families
 
+from odradek.broker.groups.zookeeper_groups import ZookeeperGroups
+from odradek.foundation.clock import SystemClock
 from odradek.foundation.limits import (
     ZOOKEEPER_GROUPS_PAUSE_SECONDS,
     ZOOKEEPER_GROUPS_UNASKED_SECONDS_MAX,
 )
 from odradek.foundation.metrics import MetricsRegistry
+from odradek.metadata.image.image import ImageHolder
+from odradek.metadata.registry.registries import open_registry
 from odradek.server.http import broker_metrics
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.consumer import parse_assignment, parse_subscription
 from tests.support.exposition import exposition_text
 from tests.support.loop import run
 from tests.support.memory_registry import MemoryStore
-from tests.support.stories import told_by
+from tests.support.stories import in_real_time, told_by
 from tests.support.whole_cluster import WholeCluster
+from tests.support.zookeeper import ZooKeeper
 
 GROUP, CONSUMER = "billing", "billing_host-a-1795395053840-ccd67c21"
 NODES = {
@@ -33,6 +41,7 @@ NODES = {
     "offsets/t/0": "1",
     "offsets/t/1": "0",
     "offsets/t/2": "no number",
+    f"offsets/t/{'9' * 5_000}": "0",
     "offsets/gone/0": "7",
 }
 
@@ -176,3 +185,63 @@ async def test_without_a_registry_the_other_groups_are_shown(
     assert answer.groups[0].error_code == 15, "try again"
     await asyncio.sleep(ZOOKEEPER_GROUPS_PAUSE_SECONDS)
     assert lag_of(cluster, where) == {}
+
+
+@pytest.mark.integration
+@in_real_time
+async def test_what_a_client_keeps_to_itself_hides_no_other_group(zookeeper: ZooKeeper) -> None:
+    """Each client of a protected ZooKeeper may do so, since it makes the access lists of its nodes."""
+    connect = f"{zookeeper.connect}/{uuid.uuid4()}"
+    login = {
+        "zookeeper.digest.user": "odradek",
+        "zookeeper.digest.password": "x",
+        "zookeeper.set.acl": "true",
+    }
+    store = await open_registry(connect, entries=login)
+    await store.create("/consumers")
+    client = KazooClient(hosts=connect)
+    client.start()
+    alone = [make_digest_acl("eve", "y", all=True)]
+    client.create("/consumers/hidden", b"", acl=alone)
+    for number in range(5):
+        client.create(f"/consumers/seen/offsets/t/{number}", b"%d" % number, makepath=True)
+    client.set_acls("/consumers/seen/offsets/t/3", alone)
+    client.stop()
+    client.close()
+    groups = ZookeeperGroups(store, broker_id=1, images=ImageHolder(), clock=SystemClock())
+    assert sorted(one.group_id for one in await groups.list_groups()) == ["hidden", "seen"]
+    found = await groups.offsets("seen")
+    assert {number: one.offset for (_, number), one in found.items()} == {0: 0, 1: 1, 2: 2, 4: 4}
+    assert await groups.offsets("hidden") == {}
+    await groups.stop()
+    await store.close()
+
+
+@pytest.mark.integration
+@in_real_time
+async def test_what_a_client_writes_disturbs_no_broker(zookeeper: ZooKeeper) -> None:
+    connect = f"{zookeeper.connect}/{uuid.uuid4()}"
+    store = await open_registry(connect)
+    slow = "(a*)*b"
+    for path, data in {
+        "ids/nested": b"[" * 100_000,
+        "ids/slow": b'{"version":1,"subscription":{"%s":1},"pattern":"white_list"}' % slow.encode(),
+        "offsets/t/0": b"9" * 5_000,
+        f"offsets/t/{'9' * 5_000}": b"1",
+        "offsets/t/\u0661": b"1",
+        "offsets/t/1": b"7",
+        f"owners/{'a' * 100}/0": b"slow-0",
+    }.items():
+        steps = f"/consumers/group/{path}".split("/")
+        for count in range(2, len(steps) + 1):
+            if not await store.exists("/".join(steps[:count])):
+                await store.create("/".join(steps[:count]), data if count == len(steps) else b"")
+    groups = ZookeeperGroups(store, broker_id=1, images=ImageHolder(), clock=SystemClock())
+    found = await groups.offsets("group")
+    assert {number: one.offset for (_, number), one in found.items()} == {1: 7}
+    members = {one.member_id: one for one in (await groups.describe("group")).members}
+    assert set(members) == {"nested", "slow"}
+    # An expression that is not matched: its consumer reads at least what it owns.
+    assert list(parse_subscription(members["slow"].metadata).topics) == ["a" * 100]
+    await groups.stop()
+    await store.close()

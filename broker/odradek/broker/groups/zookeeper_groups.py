@@ -8,6 +8,10 @@ No broker coordinates these groups: their consumers write the nodes (`odradek.cl
 They look like classic groups, but for their protocol type. A request reads the registry at once, for a limited time.
 Metrics come from what was read in the background, as long as someone asks for them.
 
+Clients decide on the names, content and access lists of their nodes, and may be anyone whom ZooKeeper admits. What
+brokers may not read is left out, and hides nothing else. A filter is never matched here: an expression of a stranger
+may take for ever.
+
 Left out: changes. To move a group or to delete it is a matter of its consumers.
 """
 
@@ -30,10 +34,10 @@ from odradek.foundation.limits import (
     ZOOKEEPER_GROUPS_READ_SECONDS_MAX,
     ZOOKEEPER_GROUPS_UNASKED_SECONDS_MAX,
 )
-from odradek.foundation.registry_errors import StoreError
+from odradek.foundation.registry_errors import StoreAccessDenied, StoreError
 from odradek.foundation.tasks import TaskOwner
 from odradek.metadata.image.image import ImageHolder
-from odradek.metadata.registry.store import Store, children_or_none
+from odradek.metadata.registry.store import Node, Store, children_or_none
 
 if TYPE_CHECKING:
     from odradek.client.classic.registrations import Registration
@@ -48,6 +52,9 @@ ASSIGNOR: Final = "range"
 _STABLE: Final = "Stable"
 _EMPTY: Final = "Empty"
 _CONSUMERS: Final = "/consumers"
+_STATIC: Final = "static"
+_PARTITION_DIGITS_MAX: Final = 9
+_OFFSET_DIGITS_MAX: Final = 18
 
 
 class ZookeeperGroups:
@@ -81,7 +88,7 @@ class ZookeeperGroups:
             return []
         try:
             async with asyncio.timeout(ZOOKEEPER_GROUPS_READ_SECONDS_MAX):
-                names = (await children_or_none(self._store, _CONSUMERS))[:ZOOKEEPER_GROUPS_MAX]
+                names = (await _readable_children(self._store, _CONSUMERS))[:ZOOKEEPER_GROUPS_MAX]
                 found_states = await asyncio.gather(*(self._state(name) for name in names))
         except (StoreError, TimeoutError) as failure:
             logger.warning(
@@ -99,7 +106,7 @@ class ZookeeperGroups:
         return self._broker_id == min(self._images.current.brokers, default=self._broker_id)
 
     async def _state(self, group_id: str) -> str:
-        return _STABLE if await children_or_none(self._store, f"{_CONSUMERS}/{group_id}/ids") else _EMPTY
+        return _STABLE if await _readable_children(self._store, f"{_CONSUMERS}/{group_id}/ids") else _EMPTY
 
     async def describe(self, group_id: str) -> GroupSummary:
         """A group with its consumers and what they own. Raises GroupIdNotFound, CoordinatorNotAvailable."""
@@ -161,7 +168,7 @@ class ZookeeperGroups:
     async def _find_led_partitions(self) -> list[tuple[str, TopicPartition]]:
         """The partitions led here that groups have offsets of."""
         wanted: list[tuple[str, TopicPartition]] = []
-        groups = await children_or_none(self._store, _CONSUMERS)
+        groups = await _readable_children(self._store, _CONSUMERS)
         for group_id in groups[:ZOOKEEPER_GROUPS_MAX]:
             for key in await self._partitions(f"{_CONSUMERS}/{group_id}/offsets", is_led=True):
                 if len(wanted) == ZOOKEEPER_GROUP_PARTITIONS_MAX:
@@ -182,7 +189,7 @@ class ZookeeperGroups:
         from odradek.client.classic.registrations import parse_registration
 
         folder = f"{_CONSUMERS}/{group_id}/ids"
-        names = await children_or_none(self._store, folder)
+        names = await _readable_children(self._store, folder)
         found: dict[str, Registration | None] = {}
         for name, data in (await self._read({name: f"{folder}/{name}" for name in names})).items():
             try:
@@ -206,12 +213,12 @@ class ZookeeperGroups:
         """The partitions that have nodes below a folder."""
         image = self._images.current
         keys: list[TopicPartition] = []
-        for topic in await children_or_none(self._store, folder):
+        for topic in await _readable_children(self._store, folder):
             known = image.topics.get(topic)
             if is_led and known is None:
                 continue
-            for name in await children_or_none(self._store, f"{folder}/{topic}"):
-                if not name.isdecimal():
+            for name in await _readable_children(self._store, f"{folder}/{topic}"):
+                if not _is_number(name.encode(), _PARTITION_DIGITS_MAX):
                     continue
                 number = int(name)
                 if is_led and known is not None:
@@ -228,12 +235,39 @@ class ZookeeperGroups:
         found = await self._read(
             {(group, key): f"{_CONSUMERS}/{group}/offsets/{key.topic}/{key.partition}" for group, key in keys}
         )
-        return {key: int(data) for key, data in found.items() if data.isdigit()}
+        return {key: int(data) for key, data in found.items() if _is_number(data, _OFFSET_DIGITS_MAX)}
 
     async def _read(self, paths: Mapping[K, str]) -> dict[K, bytes]:
-        """The data of the nodes that exist."""
-        nodes = await self._store.get_many(list(paths.values()))
+        """The data of the nodes that exist and may be read."""
+        nodes = await _readable_nodes(self._store, list(paths.values()))
         return {key: node.data for key, node in zip(paths, nodes, strict=True) if node is not None}
+
+
+async def _readable_children(store: Store, path: str) -> list[str]:
+    """The children's names; none for a node that is missing or may not be read."""
+    try:
+        return await children_or_none(store, path)
+    except StoreAccessDenied:
+        return []
+
+
+async def _readable_nodes(store: Store, paths: Sequence[str]) -> list[Node | None]:
+    """The nodes; None for one that is missing or may not be read. One request says nothing of which that is."""
+    try:
+        return await store.get_many(paths)
+    except StoreAccessDenied:
+        if len(paths) == 1:
+            return [None]
+        half = len(paths) // 2
+        return [
+            *await _readable_nodes(store, paths[:half]),
+            *await _readable_nodes(store, paths[half:]),
+        ]
+
+
+def _is_number(text: bytes, digits_max: int) -> bool:
+    """Whether it is a number; Python reads none of thousands of digits."""
+    return text.isdigit() and len(text) <= digits_max
 
 
 def _is_name(group_id: str) -> bool:
@@ -252,7 +286,10 @@ def _describe_member(
     name = consumer_id.removeprefix(f"{group_id}_")
     # HOST-MILLISECONDS-RANDOM, unless the program has chosen a name.
     host, *rest = name.rsplit("-", 2)
-    subscribed = [] if registration is None else [one for one in topics if registration.stream_count(one)]
+    # Of a filter the topics of what the consumer owns.
+    subscribed = set(owned) if registration is not None and registration.pattern != _STATIC else set()
+    if registration is not None and registration.pattern == _STATIC:
+        subscribed = {one for one in topics if one in registration.subscription}
     return MemberSummary(
         member_id=consumer_id,
         instance_id=None,

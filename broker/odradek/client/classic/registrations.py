@@ -75,7 +75,7 @@ def parse_registration(data: bytes, *, is_excluding_internal: bool = True) -> Re
         node: Any = json.loads(data)
         subscription = dict(node["subscription"])
         pattern = str(node["pattern"])
-    except (ValueError, TypeError, KeyError) as failure:
+    except (ValueError, TypeError, KeyError, RecursionError) as failure:
         raise InvalidConfigException(f"{data[:200]!r} is no registration of a consumer") from failure
     return Registration(pattern, subscription, is_excluding_internal=is_excluding_internal)
 
