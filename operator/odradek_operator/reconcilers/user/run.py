@@ -41,7 +41,12 @@ from odradek_operator.reconcilers.broker_failures import failure_of, is_unreacha
 from odradek_operator.reconcilers.decisions import Reachability
 from odradek_operator.reconcilers.declared import DeclaredThing
 from odradek_operator.reconcilers.rounds import ClusterAccess, ReconciledKind, Rounds
-from odradek_operator.reconcilers.user.connecting import CannotConnect, ClusterFacts
+from odradek_operator.reconcilers.user.connecting import (
+    CannotConnect,
+    ClusterFacts,
+    NoPassword,
+    read_password,
+)
 from odradek_operator.reconcilers.user.decide import FIRST_MECHANISM, decide, needs_login, next_mechanism
 from odradek_operator.reconcilers.user.facts import (
     Action,
@@ -51,7 +56,6 @@ from odradek_operator.reconcilers.user.facts import (
     UserDecision,
     WriteSecret,
 )
-from odradek_operator.reconcilers.user.passwords import NoPassword, read_password
 from odradek_operator.reconcilers.work import Work
 from odradek_operator.resources.user import UserSpec, UserStatus
 
