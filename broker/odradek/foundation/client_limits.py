@@ -46,6 +46,10 @@ CONSUMER_READS_TOGETHER_SECONDS_MAX: Final = 1.0
 # How long a rebalance waits for a program to finish the record that it works on. Kafka's own consumers try for 8 s to
 # take over, so ours must have released within that time.
 CONSUMER_RECORD_IN_HAND_SECONDS_MAX: Final = 2.0
+# How long it waits for the logs' first or last offsets until it begins with the partitions that have one. A leader that
+# works answers within milliseconds. The pause until the others are asked again is as of Kafka's clients for leaders.
+CONSUMER_FIRST_OFFSETS_SECONDS_MAX: Final = 2.0
+CONSUMER_FIRST_OFFSETS_PAUSE_SECONDS: Final = 0.5
 
 # Bytes of an answer that a client accepts: what librdkafka allows (receive.message.max.bytes). It also detects a peer
 # that is not a Kafka broker: the letters of an HTTP answer, read as a size, are much larger.

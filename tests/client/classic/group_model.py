@@ -1,14 +1,15 @@
 """Algorithm 1 as a model: real connectors share partitions in a registry in memory, in virtual time, under one seed.
 
-Members join, leave, crash, stand still beyond their sessions and lose their connections; partitions and topics come.
-Nodes, shares, streams and leases are the product's own. Only the brokers are the model's: a reader gives the records of
-endless logs.
+Members join, leave, crash, stand still beyond their sessions and lose their connections; partitions and topics come;
+brokers come and go, so that some partitions have no leader. Nodes, shares, streams and leases are the product's own.
+Only the brokers are the model's: a reader gives the records of logs whose leader is there.
 
     python -m tests.client.classic.group_model FIRST_SEED COUNT
 
 A record is handed out only by the owner of its partition, and without faults only once. An offset is committed only by
 the owner, and never goes back. An owner node is deleted only by its session. 5 s after the last change every partition
-has the owner that Kafka's rule names.
+has the owner that Kafka's rule names, whether it has a leader or not. Those with a leader are read while others have
+none, and the others once they have one.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from unittest import mock
 
+from odradek.client.admin.results import ListedOffset
 from odradek.client.classic import connector as connector_module
 from odradek.client.classic import lease as lease_module
 from odradek.client.classic import streams as streams_module
@@ -32,6 +34,8 @@ from odradek.client.classic.messages import DefaultDecoder
 from odradek.client.classic.properties import CONSUMER, Properties
 from odradek.client.classic.registrations import STATIC, WHITE_LIST, Registration
 from odradek.client.classic.streams import AsyncKafkaStream, StreamBuffer
+from odradek.client.metadata import NO_LEADER
+from odradek.foundation.errors import LeaderNotAvailable, OdradekError
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.registry_errors import NoNode
 from odradek.foundation.tasks import TaskOwner
@@ -46,6 +50,7 @@ GROUP = "g"
 SESSION_SECONDS = 2.0
 QUIET_SECONDS = 5.0
 STEPS = 12
+BROKERS = (1, 2, 3)
 # Streams of the model read some dozens of records in a second.
 READING_SECONDS = 120
 MEMBERS_MAX = 5
@@ -130,13 +135,35 @@ class Reader:
             await self._buffer.wait_for_room()
             await asyncio.sleep(rng.uniform(0.001, 0.1))
             key = rng.choice(list(self._next))
+            if not self._model.has_leader(key):
+                continue
             end = min(self._next[key] + rng.randint(1, 4), self._model.ends[key])
             if self._next[key] < end:
                 self._buffer.put([Block(key, self._next[key], end)], self._generation)  # type: ignore[list-item]
                 self._next[key] = end
 
+    def add(self, starts: Mapping[TopicPartition, int]) -> None:
+        self._next |= starts
+
     async def close(self) -> None:
         await self._tasks.close()
+
+
+class Logs:
+    """Answers for the first offsets, as LogAdmin does, after a while."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    async def list_offsets_each(
+        self, wanted: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, ListedOffset | OdradekError]:
+        model = self._model
+        if {model.leader(key) for key in wanted} & model.silent:
+            await asyncio.sleep(30)
+        await asyncio.sleep(model.rng.uniform(0, 0.01))
+        missing = LeaderNotAvailable("no leader")
+        return {key: ListedOffset(0, -1, 0) if model.has_leader(key) else missing for key in wanted}
 
 
 class ModelConnector(Connector):
@@ -145,15 +172,10 @@ class ModelConnector(Connector):
     model: Model
 
     async def _connect(self) -> None:
-        self._client = mock.AsyncMock()
+        self._client = mock.AsyncMock(cluster=self.model)
 
     def _reader(self, buffer: StreamBuffer, starts: Mapping[TopicPartition, int]) -> Reader:  # type: ignore[override]
         return Reader(self.model, buffer, starts)
-
-
-async def _zeros(wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, mock.Mock]:
-    """Logs begin at 0."""
-    return {key: mock.Mock(offset=0) for key in wanted}
 
 
 class Member:
@@ -180,7 +202,7 @@ class Member:
 
     async def start(self) -> None:
         await self.connector.start()
-        self.connector._offsets._logs = mock.Mock(list_offsets=_zeros)
+        self.connector._offsets._logs = Logs(self.model)
         for buffer in self.connector.create_streams(self.own).values():
             decoder = DefaultDecoder()
             stream = AsyncKafkaStream(
@@ -241,7 +263,34 @@ class Model:
         self.ends: dict[TopicPartition, int] = {}
         self.seen: Counter[tuple[TopicPartition, int]] = Counter()
         self.failures: list[BaseException] = []
+        self.leaders: dict[TopicPartition, int] = {}
+        self.down: set[int] = set()
+        """The brokers that are down, whose partitions have no leader."""
+        self.silent: set[int] = set()
+        """Those that stand still: they lead, and do not answer."""
         self._names = 0
+
+    # --- brokers ------------------------------------------------------------------------------------------------------
+
+    def leader(self, key: TopicPartition) -> int:
+        """As ClusterInfo has it."""
+        leader = self.leaders[key]
+        return NO_LEADER if leader in self.down else leader
+
+    def has_leader(self, key: TopicPartition) -> bool:
+        """Whether a leader answers for it."""
+        return self.leader(key) != NO_LEADER and self.leaders[key] not in self.silent
+
+    def _move_broker(self) -> None:
+        """A broker goes, stands still, or comes back, and partitions that have replicas get other leaders."""
+        rng = self.rng
+        broker = rng.choice(BROKERS)
+        for gone in (self.down, self.silent):
+            gone.discard(broker)
+        rng.choice([self.down, self.down, self.silent, set()]).add(broker)
+        for key in self.leaders:
+            if rng.random() < 0.2:
+                self.leaders[key] = rng.choice(BROKERS)
 
     # --- what happens -------------------------------------------------------------------------------------------------
 
@@ -261,10 +310,11 @@ class Model:
         self.topics[name] = partitions
         for number in range(partitions):
             self.ends.setdefault(TopicPartition(name, number), self.rng.randint(0, 40))
+            self.leaders.setdefault(TopicPartition(name, number), self.rng.choice(BROKERS))
 
     async def _step(self) -> None:
         rng = self.rng
-        choices = ["join", "join", "leave", "partition", "topic"]
+        choices = ["join", "join", "leave", "partition", "topic", "broker", "broker"]
         if not self.is_calm:
             choices += ["crash", "stall", "stall", "cut", "expire", "poison"]
         step = rng.choice(choices)
@@ -274,6 +324,8 @@ class Model:
         elif step == "partition":
             name = rng.choice(list(self.topics))
             self._set_topic(name, self.topics[name] + rng.randint(1, 3))
+        elif step == "broker":
+            self._move_broker()
         elif step == "topic":
             self._set_topic(f"t{len(self.topics)}", rng.randint(1, 5))
         elif step == "poison" and self.registry.node(f"/consumers/{GROUP}/ids") is not None:
@@ -323,11 +375,10 @@ class Model:
         await asyncio.sleep(SESSION_SECONDS + 1)
         await asyncio.sleep(QUIET_SECONDS)
         self._check_owners()
-        for _ in range(READING_SECONDS):
-            if all(self.seen[one] for one in self._readable()):
-                break
-            await asyncio.sleep(1)
-        self._check_records()
+        await self._check_records()
+        self.down.clear()
+        self.silent.clear()
+        await self._check_records()
         for member in self.members:
             await member.leave()
 
@@ -349,7 +400,12 @@ class Model:
                 if found is None or found[0].decode() != wanted:
                     raise Violation(f"{topic}-{number} should be owned by {wanted}, not {found}")
 
-    def _check_records(self) -> None:
+    async def _check_records(self) -> None:
+        """All records of partitions with leaders come, whatever the others do."""
+        for _ in range(READING_SECONDS):
+            if all(self.seen[one] for one in self._readable()):
+                break
+            await asyncio.sleep(1)
         for key, offset in self._readable():
             count = self.seen[key, offset]
             if not count:
@@ -358,11 +414,16 @@ class Model:
                 raise Violation(f"{key} at {offset} was handed out {count} times, and nothing had failed")
 
     def _readable(self) -> list[tuple[TopicPartition, int]]:
-        """All records of the topics that present members read."""
+        """All records of the topics that present members read, in partitions that have leaders."""
         read = {
             topic for topic in self.topics if any(member.own.stream_count(topic) for member in self.members)
         }
-        return [(key, offset) for key, end in self.ends.items() if key.topic in read for offset in range(end)]
+        return [
+            (key, offset)
+            for key, end in self.ends.items()
+            if key.topic in read and self.has_leader(key)
+            for offset in range(end)
+        ]
 
 
 def _end(partitions: int, threads: int, position: int) -> int:

@@ -12,6 +12,7 @@ from odradek.client.classic import connector as shares_module
 from odradek.client.classic import consumer_paths as paths
 from odradek.client.classic.connector import Connector
 from odradek.client.classic.group_nodes import GroupNodes
+from odradek.client.classic.group_offsets import GroupOffsets, Starts
 from odradek.client.classic.lease import Lease
 from odradek.client.classic.streams import StreamBuffer
 from odradek.foundation.ids import TopicPartition
@@ -170,6 +171,24 @@ def give_up_after_one_try(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Connector, "_rebalance", once)
 
 
+def read_nothing_without_all_leaders(patch: pytest.MonkeyPatch) -> None:
+    """One partition without a leader keeps a consumer from all of its partitions."""
+    find_first = GroupOffsets.find_first
+
+    async def all_or_none(self: GroupOffsets, partitions: Collection[TopicPartition]) -> Starts:
+        found = await find_first(self, partitions)
+        for failure in found.failures.values():
+            raise failure
+        return found
+
+    patch.setattr(GroupOffsets, "find_first", all_or_none)
+
+
+def forget_what_has_no_leader(patch: pytest.MonkeyPatch) -> None:
+    """What had no leader when it was claimed is never read."""
+    patch.setattr(Connector, "_note_unstarted", lambda self, starts: None)
+
+
 BUGS: list[Callable[[pytest.MonkeyPatch], None]] = [
     floor_without_remainder,
     sort_threads_by_number,
@@ -181,6 +200,8 @@ BUGS: list[Callable[[pytest.MonkeyPatch], None]] = [
     delete_owners_of_any_session,
     watch_only_the_group,
     give_up_after_one_try,
+    read_nothing_without_all_leaders,
+    forget_what_has_no_leader,
 ]
 
 

@@ -7,7 +7,8 @@ This is the engine of both faces; it lives on one event loop. `registrations` is
 are in `group_nodes`, and what programs see in `streams`.
 
 Changes close together make one pass. A claim that another consumer's partitions prevent is tried again until it
-succeeds, with growing pauses. A consumer whose share does not change continues to read.
+succeeds, with growing pauses. A consumer whose share does not change continues to read. A partition whose first offset
+no leader tells is owned, and read once there is a leader; the others do not wait for it.
 
 Algorithm 1 says which consumer thread reads which partitions of a topic (document 000, and 002 "rebalancing"). The
 documents give each consumer size(P)/size(C) partitions, which leaves the remainder without an owner. Kafka's own
@@ -32,7 +33,7 @@ from odradek.client.classic.errors import (
     OutOfRangeException,
 )
 from odradek.client.classic.group_nodes import GroupNodes
-from odradek.client.classic.group_offsets import GroupOffsets, StartOffsets
+from odradek.client.classic.group_offsets import GroupOffsets, StartOffsets, Starts
 from odradek.client.classic.known_registrations import share_registrations, unique_name
 from odradek.client.classic.lease import Lease, lease_clock
 from odradek.client.classic.properties import Properties
@@ -40,8 +41,10 @@ from odradek.client.classic.registrations import STATIC, Registration
 from odradek.client.classic.stream_fetcher import StreamFetcher
 from odradek.client.classic.streams import StreamBuffer
 from odradek.client.client import Client
+from odradek.client.errors import RETRIABLE_OR_LATE
 from odradek.foundation.client_limits import (
     CONSUMER_CHANGES_SECONDS_MAX,
+    CONSUMER_FIRST_OFFSETS_PAUSE_SECONDS,
     CONSUMER_QUIET_SECONDS,
     CONSUMER_REBALANCE_PAUSE_SECONDS_MIN,
     CONSUMER_RECORD_IN_HAND_SECONDS_MAX,
@@ -89,6 +92,8 @@ class Connector:
         self.buffers: dict[tuple[str | None, int], StreamBuffer] = {}
         self._readers: dict[StreamBuffer, StreamFetcher] = {}
         self._held: dict[TopicPartition, int] = {}
+        self._unstarted: dict[TopicPartition, int] = {}  # of those held, without an offset to begin at
+        self._is_unstarted = asyncio.Event()
         self._session_of_held = 0
         self._unreleased: set[TopicPartition] = set()  # their nodes may be of this session
         self._watched: dict[str, Callable[[], None]] = {}
@@ -165,6 +170,7 @@ class Connector:
         self._wake.set()
         self._tasks.start(self._follow(), name="rebalance")
         self._tasks.start(self._keep_lease(), name="lease")
+        self._tasks.start(self._start_late_ones(), name="late starts")
         if self.is_committing and self._properties["auto.commit.enable"]:
             self._tasks.start(self._commit_regularly(), name="commit")
         await self._has_tried.wait()
@@ -239,7 +245,9 @@ class Connector:
             starts = buffer.positions() | {partition: offset}
             if self.is_committing:
                 await self._offsets.write({partition: offset}, is_rewinding=True)
-            await self._readers.pop(buffer).close()
+            self._unstarted.pop(partition, None)
+            if buffer in self._readers:
+                await self._readers.pop(buffer).close()
             self._read(buffer, starts)
 
     # --- the session ------------------------------------------------------------------------------------------------
@@ -260,7 +268,7 @@ class Connector:
         self.lease.end()
         if self._held:
             logger.warning("group %s: %s owns nothing any more: %s", self.group, self.id, reason)
-        self._held = {}
+        self._held, self._unstarted = {}, {}
         self._unreleased.clear()
         for buffer in self.buffers.values():
             buffer.revoke()
@@ -386,7 +394,7 @@ class Connector:
         for buffer in buffers:
             buffer.forget()
         self._unreleased |= held.keys()
-        self._held = {}
+        self._held, self._unstarted = {}, {}
         if self._properties["auto.commit.enable"]:
             await self._commit(positions)
         await self._release()
@@ -405,13 +413,66 @@ class Connector:
             return False
         self._held = dict(wanted)
         self._unreleased.clear()
-        by_buffer: dict[StreamBuffer, dict[TopicPartition, int]] = {}
-        for key, number in wanted.items():
-            by_buffer.setdefault(self._buffer_of(key, number), {})[key] = starts[key]
-        for buffer, offsets in by_buffer.items():
+        self._unstarted = {key: number for key, number in wanted.items() if key not in starts.offsets}
+        for buffer, offsets in self._by_buffer(starts.offsets).items():
             self._read(buffer, offsets)
+        self._note_unstarted(starts)
         logger.info("group %s: %s owns %d partitions", self.group, self.id, len(wanted))
         return True
+
+    def _by_buffer(
+        self, starts: Mapping[TopicPartition, int]
+    ) -> dict[StreamBuffer, dict[TopicPartition, int]]:
+        """The offsets of partitions that are held, by the streams that read them."""
+        found: dict[StreamBuffer, dict[TopicPartition, int]] = {}
+        for key, offset in starts.items():
+            found.setdefault(self._buffer_of(key, self._held[key]), {})[key] = offset
+        return found
+
+    def _note_unstarted(self, starts: Starts) -> None:
+        if not self._unstarted:
+            return
+        first = next(iter(self._unstarted))
+        logger.warning(
+            "group %s: %d partitions are owned and not read yet: %s",
+            self.group,
+            len(self._unstarted),
+            starts.failures.get(first),
+        )
+        for key, failure in starts.failures.items():
+            if not isinstance(failure, RETRIABLE_OR_LATE):
+                self._buffer_of(key, self._held[key]).fail(failure)
+        self._is_unstarted.set()
+
+    async def _start_late_ones(self) -> None:
+        """Read partitions that had no leader when they were claimed, as soon as a leader tells where they begin."""
+        while True:
+            await self._is_unstarted.wait()
+            await asyncio.sleep(CONSUMER_FIRST_OFFSETS_PAUSE_SECONDS)
+            asked = self._unstarted
+            try:
+                first = await self._offsets.find_first(list(asked))
+            except OdradekError as failure:
+                logger.debug("group %s: the first offsets are unknown, trying again: %s", self.group, failure)
+                continue
+            async with self._rebalancing:
+                # Another rebalance has made another dictionary, and `seek` takes out what it starts.
+                if asked is not self._unstarted:
+                    continue
+                starts = {key: offset for key, offset in first.offsets.items() if key in asked}
+                for buffer, offsets in self._by_buffer(starts).items():
+                    self._read_more(buffer, offsets)
+                for key in starts:
+                    del asked[key]
+                if not asked:
+                    self._is_unstarted.clear()
+
+    def _read_more(self, buffer: StreamBuffer, starts: Mapping[TopicPartition, int]) -> None:
+        if buffer not in self._readers:
+            self._read(buffer, starts)
+            return
+        buffer.add(starts)
+        self._readers[buffer].add(starts)
 
     def _read(self, buffer: StreamBuffer, starts: Mapping[TopicPartition, int]) -> None:
         buffer.begin(starts)

@@ -46,6 +46,11 @@ class StreamFetcher:
         self._tasks = TaskOwner("stream")
         self._tasks.start(self._read(), name="read")
 
+    def add(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions too."""
+        consumer = self._consumer
+        consumer.assign({key: consumer.position(key) for key in consumer.assignment} | dict(starts))
+
     async def _read(self) -> None:
         while True:
             await self._buffer.wait_for_room()

@@ -100,6 +100,11 @@ class StreamBuffer:
             self._partition = _NOWHERE  # what is in hand was taken before
         self._room.set()
 
+    def add(self, starts: Mapping[TopicPartition, int]) -> None:
+        """The stream gets these partitions too, beside those that it has."""
+        with self.changed:
+            self._finished |= starts
+
     async def wait_for_room(self) -> None:
         """Wait until one more chunk fits."""
         while len(self._chunks) >= self._chunks_max:
