@@ -18,6 +18,7 @@ from odradek.classic import (
     ConsumerConnector,
     ConsumerRebalanceFailedException,
     ConsumerTimeoutException,
+    FetchRequest,
     InvalidConfigException,
     KafkaStream,
     KeyedMessage,
@@ -25,6 +26,7 @@ from odradek.classic import (
     OutOfRangeException,
     Producer,
     Progress,
+    SimpleConsumer,
     StringDecoder,
     TopicPartition,
     Whitelist,
@@ -347,6 +349,16 @@ def test_an_id_that_is_taken_is_an_error(group: Group) -> None:
     group.connect(consumer_id="same").create_message_streams({topic: 1})
     with pytest.raises(ConsumerRebalanceFailedException, match="another session"):
         group.connect(consumer_id="same").create_message_streams({topic: 1})
+
+
+def test_the_first_fetch_beyond_the_end_is_out_of_range(group: Group) -> None:
+    """The broker has the controller's word by then, although nobody asks again."""
+    host, _, port = group.cluster.bootstrap.rpartition(":")
+    with SimpleConsumer(host, int(port)) as consumer:
+        topic = group.topic(range(3))
+        found = consumer.multifetch([FetchRequest(topic, 0, 4)])
+        with pytest.raises(OutOfRangeException):
+            list(found[0])
 
 
 def test_what_a_connector_needs_is_said(cluster: Cluster) -> None:

@@ -10,6 +10,7 @@ controller to move the broker's leaderships.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import random
@@ -245,6 +246,7 @@ class ClusterControl:
         leadership_check = LeadershipCheck(self.controller.catch_up, environment.clock)
         closing.push_async_callback(leadership_check.stop)
         partitions.context.is_leadership_certain = leadership_check.is_confirmed
+        partitions.context.confirm_leadership = leadership_check.confirm
         self.outage = RegistryOutage(
             environment.broker_id, partitions, environment.clock, refresh_coordinators=refresh_coordinators
         )
@@ -319,12 +321,13 @@ class LeadershipCheck:
     A broker that was paused or partitioned assumes that it leads until it receives the next image. The records that it
     returns are right nevertheless. But OFFSET_OUT_OF_RANGE or an unknown epoch may be wrong by then, and makes clients
     restart at another offset. So the broker gives these answers only after the controller has answered, and after the
-    broker has applied everything that the controller had decided. Until then it asks such a client to retry.
+    broker has applied everything that the controller had decided. A fetch waits for that for a limited time. Without a
+    confirmation, as when the controller is away, it asks its client to retry.
 
     The check polls only on demand. A client is likely to retry after its library's pause. So the broker polls the
     controller for some time after a request, and a confirmation exists at the retry.
 
-    `is_confirmed` may be called at any time from `__init__` to `stop`.
+    `is_confirmed` and `confirm` may be called at any time from `__init__` to `stop`.
     """
 
     def __init__(self, catch_up: CatchUp, clock: Clock) -> None:
@@ -334,9 +337,11 @@ class LeadershipCheck:
         self._confirmed_at = float("-inf")
         self._wanted_until = float("-inf")
         self._is_stopped = False
+        self._has_answered = asyncio.Event()  # a new one after each answer
 
     async def stop(self) -> None:
         self._is_stopped = True
+        self._has_answered.set()
         await self._tasks.close()
 
     def is_confirmed(self) -> bool:
@@ -347,9 +352,19 @@ class LeadershipCheck:
             self._tasks.start(self._poll_controller(), name="ask")
         return now - self._confirmed_at <= FRESH_SECONDS
 
+    async def confirm(self) -> bool:
+        """Wait for the controller's next answers, until one of them confirms the image or the time is up."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_ANSWER_MS_MAX / 1000):
+                while not self.is_confirmed() and not self._is_stopped:
+                    await self._has_answered.wait()
+        return self.is_confirmed()
+
     async def _poll_controller(self) -> None:
         while (asked_at := self._clock.monotonic_seconds()) < self._wanted_until:
             # The time of the request counts: its answer may have waited while this process was stopped.
             if await self._catch_up(_ANSWER_MS_MAX):
                 self._confirmed_at = asked_at
+            self._has_answered.set()
+            self._has_answered = asyncio.Event()
             await asyncio.sleep(_PAUSE_SECONDS)

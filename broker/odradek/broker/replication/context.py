@@ -5,7 +5,7 @@ One object for all partitions, so that each holds one reference instead of many.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from odradek.broker.replication.acknowledgements import Acknowledgements
 from odradek.broker.replication.confirmation import NEVER
@@ -26,8 +26,12 @@ def _always() -> bool:
     return True
 
 
+async def _at_once() -> bool:
+    return True
+
+
 class ReplicaContext:
-    """A broker of a cluster sets `is_leadership_certain`, `is_registry_silent` and `followed_as_of`."""
+    """A broker of a cluster sets `is_leadership_certain`, `confirm_leadership`, `is_registry_silent` and `followed_as_of`."""
 
     def __init__(
         self,
@@ -43,6 +47,8 @@ class ReplicaContext:
         self.acknowledgements = Acknowledgements(waiting_max=ACKNOWLEDGEMENTS_WAITING_MAX)
         self.is_leadership_certain: Callable[[], bool] = _always
         """Whether the controller has lately confirmed what this broker leads; a call starts a check."""
+        self.confirm_leadership: Callable[[], Awaitable[bool]] = _at_once
+        """Waits for a limited time until the controller has confirmed it. Returns whether it has."""
         self.is_registry_silent = False
         """Whether the registry has not answered for a session's timeout: each leader then has to be confirmed."""
         self.followed_as_of: Callable[[int, bytes, int, int], float] = _nobody_follows

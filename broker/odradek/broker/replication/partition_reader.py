@@ -14,6 +14,10 @@ from odradek.foundation.named_tuple import NamedTuple
 from odradek.storage.files import FileSlice
 
 
+class LeadershipUnconfirmed(NotLeaderOrFollower):
+    """The controller has not lately confirmed that this broker leads the partition. It is asked when this is raised."""
+
+
 class PartitionRead(NamedTuple):
     """The result of a read: the records (None when there are none yet) and the offsets at that moment."""
 
@@ -109,7 +113,7 @@ class PartitionReader:
         has, and a broker that was stopped or cut off for some time may no longer lead.
 
         Kafka answers OFFSET_OUT_OF_RANGE in both cases, and clients that know that they read from a follower ask the
-        leader next. Below a follower's start this broker does the same: franz-go returns to the leader for nothing
+        leader next. LeadershipUnconfirmed lets a fetch wait for the controller's word. Below a follower's start this broker does the same: franz-go returns to the leader for nothing
         else, and retention deletes the same records there.
         """
         replica = self._replica
@@ -121,7 +125,7 @@ class PartitionReader:
                     "exists."
                 )
         elif not replica.context.is_leadership_certain():
-            raise NotLeaderOrFollower(
+            raise LeadershipUnconfirmed(
                 f"{replica.topic_partition} has no {offset} on broker {replica.context.broker_id}, which first has "
                 "to confirm with the controller that it still leads. Try again."
             )

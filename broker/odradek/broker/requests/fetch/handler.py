@@ -93,11 +93,22 @@ def answer_request(
     if restrict is not None:
         restrict(fetch.reading)
     results = fetch.reading.read()
+    if fetch.reading.is_unconfirmed:
+        return Pending(_answer_confirmed(fetch, context))
     wait_ms = request.max_wait_ms
     bytes_missing = fetch.min_bytes - fetch.reading.size
     if bytes_missing <= 0 or wait_ms <= 0 or fetch.reading.must_answer_now or not fetch.reading.targets:
         return fetch.answer(results)
     return fetch.wait(results, bytes_missing=bytes_missing, wait_seconds=wait_ms / 1000)
+
+
+async def _answer_confirmed(fetch: Fetch, context: RequestContext[FetchParts]) -> Frame:
+    """The answer to a fetch outside of a log, once the controller has said whether this broker still leads it.
+
+    A client that knows one broker only would not ask again, as the first Kafka's SimpleConsumer.
+    """
+    await context.broker.partitions.context.confirm_leadership()
+    return fetch.answer(fetch.reading.read(after_wait=True))
 
 
 def refuse(frame: memoryview, context: RequestContext[FetchParts], code: int) -> Frame:

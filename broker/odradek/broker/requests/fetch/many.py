@@ -107,6 +107,9 @@ async def _answer_many(
     if restrict is not None:
         await restrict(fetch.reading)
     results = await fetch.reading.read_in_turns()
+    if fetch.reading.is_unconfirmed:
+        await context.broker.partitions.context.confirm_leadership()
+        results = await fetch.reading.read_in_turns(after_wait=True)
     bytes_missing = fetch.min_bytes - fetch.reading.size
     if bytes_missing > 0 and request.max_wait_ms > 0 and not fetch.reading.must_answer_now:
         wait_seconds = request.max_wait_ms / 1000

@@ -12,6 +12,7 @@ from typing import cast
 
 from odradek.broker.replication.hosted_partitions import HostedPartitions
 from odradek.broker.replication.partition import Partition
+from odradek.broker.replication.partition_reader import LeadershipUnconfirmed
 from odradek.broker.replication.purgatory import Watched
 from odradek.broker.replication.replica_selector import ReplicaSelector
 from odradek.foundation.error_values import without_trace
@@ -104,6 +105,7 @@ class FetchReading:
         "_is_committed_only",
         "_leader_only",
         "_partitions",
+        "is_unconfirmed",
         "must_answer_now",
         "nearest",
         "size",
@@ -132,6 +134,9 @@ class FetchReading:
         self.must_answer_now = False
         """Whether the last `read` found an error or a diverging epoch: then a fetch does not wait."""
 
+        self.is_unconfirmed = False
+        """Whether a partition of the last `read` has an error that the controller's word may change."""
+
     def deny(self, topics: Mapping[str | bytes, RequestError]) -> None:
         """Answer the partitions of these topics with their errors, however often this is read."""
         for target in self.targets:
@@ -151,7 +156,7 @@ class FetchReading:
 
     def _read(self, targets: Collection[FetchTarget]) -> list[Fetched]:
         self.size = 0
-        self.must_answer_now = False
+        self.must_answer_now = self.is_unconfirmed = False
         results: list[Fetched] = []
         for target in targets:
             fetched = Fetched(target)
@@ -166,7 +171,7 @@ class FetchReading:
         """As `read`, some partitions in each turn of the loop."""
         del after_wait
         self.size = 0
-        self.must_answer_now = False
+        self.must_answer_now = self.is_unconfirmed = False
         results: list[Fetched] = []
         turn = Turn()
         for target in self.targets:
@@ -248,6 +253,7 @@ class FetchReading:
     def _note_error(self, error: Exception, fetched: Fetched) -> None:
         if not isinstance(error, RequestError):
             logger.error("reading %s for a fetch failed", fetched.target.key, exc_info=error)
+        self.is_unconfirmed = self.is_unconfirmed or isinstance(error, LeadershipUnconfirmed)
         # A denied topic's error is raised for each of its partitions, by a function that has it in a variable.
         fetched.error_code = error_code(without_trace(error))
         if isinstance(error, UnknownTopicOrPartition | UnknownTopicId):
