@@ -27,6 +27,8 @@ CLIENT_TOPIC_GONE_SECONDS: Final = 5.0
 # Failed messages with their errors that an asynchronous producer keeps until its next flush; more are only counted. As
 # many as its queue has by default.
 PRODUCER_QUEUE_FAILURES_MAX: Final = 10_000
+# How often a message without a key goes to another partition since its leader is lost, as Kafka 0.8 retries.
+PRODUCER_MOVES_MAX: Final = 3
 # How long the end of a program may wait for messages of a producer that was not closed.
 PRODUCER_QUEUE_EXIT_SECONDS_MAX: Final = 10.0
 

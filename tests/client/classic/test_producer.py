@@ -314,7 +314,7 @@ def test_the_face_for_asyncio_writes_and_raises(bootstrap: str, create_topic: Cr
                 await producer.send([KeyedMessage(topic, "text"), KeyedMessage(topic, b"100")])
                 await producer.flush()
             await producer.send(KeyedMessage(topic, b"101"))
-            while kind == "async" and producer._queue._finished < 103:
+            while kind == "async" and producer._queue.finished_count < 103:
                 await asyncio.sleep(0.01)  # sent by its age
         with pytest.raises(QueueClosedException):
             await producer.send(KeyedMessage(topic, b"x"))

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from odradek.client.classic.blocking_producer import Data, flat_messages
-from odradek.client.classic.errors import (
-    FailedToSendMessageException,
-    QueueClosedException,
-    QueueFullException,
-)
+from odradek.client.classic.errors import QueueClosedException, QueueFullException
 from odradek.client.classic.message_queue import MessageQueue
 from odradek.client.classic.message_sender import MessageSender
 from odradek.client.classic.messages import Encoder, KeyedMessage, Partitioner
@@ -46,7 +43,7 @@ class Producer:
         )
         self._is_queued = self.properties["producer.type"] == "async"
         self._queue = MessageQueue(self.properties, lambda: asyncio.get_running_loop().time())
-        self._changed = asyncio.Condition()
+        self._changed = asyncio.Event()  # another one after each change
         self._tasks = TaskOwner("producer")
         self._sending: asyncio.Task[None] | None = None
 
@@ -73,22 +70,20 @@ class Producer:
         queue = self._queue
         if not queue.add(event):
             try:
-                async with asyncio.timeout(queue.wait_seconds_max), self._changed:
-                    await self._changed.wait_for(lambda: queue.add(event))
+                async with asyncio.timeout(queue.wait_seconds_max):
+                    await self._wait_for(lambda: queue.add(event))
             except TimeoutError:
                 raise QueueFullException(
                     f"the producer's queue is full with {queue.size_max} messages (queue.size): this one was not taken"
                 ) from None
         if len(queue.messages) in (1, queue.batch_size):
-            async with self._changed:
-                self._changed.notify_all()
+            self._notify()
 
     async def flush(self) -> None:
         """Wait until all messages so far are written. Raises FailedToSendMessageException with those that are not."""
-        async with self._changed:
-            is_finished = self._queue.flush()
-            self._changed.notify_all()
-            await self._changed.wait_for(is_finished)
+        is_finished = self._queue.flush()
+        self._notify()
+        await self._wait_for(is_finished)
         self._queue.raise_failures()
 
     async def close(self) -> None:
@@ -100,8 +95,7 @@ class Producer:
                 await self.flush()
         finally:
             self._queue.is_closed = True
-            async with self._changed:
-                self._changed.notify_all()
+            self._notify()
             await self._tasks.close()
             await self._sender.close()
         self._queue.raise_failures()
@@ -116,20 +110,26 @@ class Producer:
     async def _run(self) -> None:
         while True:
             await self._wait_until_due()
-            taken = self._queue.take()
-            try:
-                await self._sender.send(taken)
-            except FailedToSendMessageException as failure:
-                self._queue.note(failure.failures)
-            except Exception as failure:
-                self._queue.note([(event, failure) for event in taken])
-            async with self._changed:
-                self._queue.finish(len(taken))
-                self._changed.notify_all()
+            number, taken = self._queue.take()
+            self._notify()
+            await self._sender.submit(taken, partial(self._note, number))
+
+    def _note(self, number: int, events: Sequence[KeyedMessage], failure: Exception | None) -> None:
+        if failure is not None:
+            self._queue.note([(event, failure) for event in events])
+        self._queue.finish(number, len(events))
+        self._notify()
 
     async def _wait_until_due(self) -> None:
-        async with self._changed:
-            while (left := self._queue.seconds_until_due()) is None or left > 0:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(left):
-                        await self._changed.wait()
+        while (left := self._queue.seconds_until_due()) is None or left > 0:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._changed.wait()
+
+    async def _wait_for(self, is_so: Callable[[], bool]) -> None:
+        while not is_so():
+            await self._changed.wait()
+
+    def _notify(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()

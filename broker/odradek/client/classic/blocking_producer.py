@@ -1,13 +1,14 @@
 """The producer for programs without an event loop (documents 002 "Producer" and 004, 5.1).
 
 `producer.type=sync`: `send` runs the engine in the caller's thread, and returns when the messages are written.
-`producer.type=async`: `send` appends to a queue, and a thread of the producer's own runs the engine.
+`producer.type=async`: `send` appends to a queue. A thread takes batches from it, and another one runs the engine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from odradek.client.classic.background_sender import BackgroundSender
 from odradek.client.classic.errors import QueueClosedException
 from odradek.client.classic.message_sender import MessageSender
 from odradek.client.classic.messages import (
@@ -73,7 +74,9 @@ class Producer:
     ) -> None:
         """Raises InvalidConfigException. It connects with the first message."""
         self.properties = Properties(PRODUCER, properties)
-        self._handler: EventHandler = event_handler or DefaultEventHandler(
+        is_queued = self.properties["producer.type"] == "async"
+        new_handler = BackgroundSender if is_queued else DefaultEventHandler
+        self._handler = event_handler or new_handler(
             self.properties,
             encoder=encoder,
             key_encoder=key_encoder,
@@ -81,7 +84,7 @@ class Producer:
             network=network,
         )
         self._queue: ProducerQueue | None = None
-        if self.properties["producer.type"] == "async":
+        if is_queued:
             self._queue = ProducerQueue(self.properties, self._handler, callback_handler or CallbackHandler())
         self._closed = False
 
@@ -109,7 +112,7 @@ class Producer:
             return
         if self._closed:
             raise QueueClosedException("the producer is closed, and takes no more messages")
-        if events:
+        if events and not isinstance(self._handler, BackgroundSender):
             self._handler.handle(events)
 
     def flush(self) -> None:

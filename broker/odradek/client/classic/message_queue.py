@@ -1,6 +1,7 @@
 """The messages that wait in an asynchronous producer. Both faces keep them here: no thread, no task, no wait.
 
-A batch is due when `batch.size` messages wait, or the oldest of them has waited for `queue.time`. What cannot be sent
+A batch is due when `batch.size` messages wait, or the oldest of them has waited for `queue.time`. As many messages as
+the queue holds may be under way besides, so that those of one partition do not wait for another's. What cannot be sent
 is logged, counted, and raised by the next `flush` or `close`.
 """
 
@@ -30,7 +31,11 @@ class MessageQueue:
         self._clock = clock
         self.messages: deque[KeyedMessage] = deque()
         self._oldest_at = 0.0
-        self._added = self._finished = self._flush_to = 0
+        self._added = self._taken = self._flush_to = 0
+        # The messages under way, by the number of their batch's first one. Batches end in any order.
+        self._under_way: dict[int, int] = {}
+        self.under_way_count = 0
+        """The messages that were taken, and are neither written nor failed."""
         self._failures: list[tuple[object, Exception]] = []
         self.failed_count = 0
         """The number of messages that were not written."""
@@ -51,25 +56,37 @@ class MessageQueue:
     def flush(self) -> Callable[[], bool]:
         """Make all messages so far due. The function returns whether they are finished."""
         target = self._flush_to = self._added
-        return lambda: self._finished >= target
+        return lambda: self.finished_count >= target
+
+    @property
+    def finished_count(self) -> int:
+        """How many of the first messages are all written, or have failed."""
+        return next(iter(self._under_way), self._taken)
 
     def seconds_until_due(self) -> float | None:
-        """The seconds until the next batch may be sent; None without a message."""
-        if not self.messages:
+        """The seconds until the next batch may be sent; None without a message, or with too many under way."""
+        if not self.messages or self.under_way_count >= self.size_max:
             return None
-        is_due = len(self.messages) >= self.batch_size or self.is_closed or self._finished < self._flush_to
+        is_due = len(self.messages) >= self.batch_size or self.is_closed or self._taken < self._flush_to
         return 0.0 if is_due else self._oldest_at + self._seconds_max - self._clock()
 
-    def take(self) -> list[KeyedMessage]:
-        """The next batch."""
+    def take(self) -> tuple[int, list[KeyedMessage]]:
+        """The next batch, and its number for `finish`."""
         count = min(len(self.messages), self.batch_size)
         taken = [self.messages.popleft() for _ in range(count)]
         self._oldest_at = self._clock()
-        return taken
+        number = self._taken
+        self._taken += count
+        self._under_way[number] = count
+        self.under_way_count += count
+        return number, taken
 
-    def finish(self, count: int) -> None:
-        """So many of the messages that were taken are written or have failed."""
-        self._finished += count
+    def finish(self, number: int, count: int) -> None:
+        """So many messages of a batch are written or have failed."""
+        self.under_way_count -= count
+        self._under_way[number] -= count
+        if not self._under_way[number]:
+            del self._under_way[number]
 
     def note(self, failures: Sequence[tuple[object, Exception]]) -> None:
         """Keep failures for `raise_failures`, as many as the limit allows."""

@@ -10,12 +10,14 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
+from odradek.client.classic.background_sender import BackgroundSender
 from odradek.client.classic.errors import (
     FailedToSendMessageException,
     QueueClosedException,
     QueueFullException,
 )
 from odradek.client.classic.message_queue import MessageQueue
+from odradek.client.classic.message_sender import Note
 from odradek.client.classic.messages import CallbackHandler, EventHandler, KeyedMessage
 from odradek.client.classic.properties import Properties
 from odradek.foundation.client_limits import PRODUCER_QUEUE_EXIT_SECONDS_MAX
@@ -29,7 +31,9 @@ _SLICE_SECONDS: Final = 0.2
 class ProducerQueue:
     """A bounded queue and one daemon thread."""
 
-    def __init__(self, properties: Properties, handler: EventHandler, callbacks: CallbackHandler) -> None:
+    def __init__(
+        self, properties: Properties, handler: EventHandler | BackgroundSender, callbacks: CallbackHandler
+    ) -> None:
         self._queue = MessageQueue(properties, time.monotonic)
         self._handler = handler
         self._callbacks = callbacks
@@ -37,6 +41,7 @@ class ProducerQueue:
         self._is_due = threading.Condition(lock)
         self._has_room = threading.Condition(lock)
         self._has_sent = threading.Condition(lock)
+        self._last_count = 0  # of the last batch, those under way
         self._process_id = os.getpid()
         self._thread = threading.Thread(target=self._run, name="ProducerSendThread", daemon=True)
         self._thread.start()
@@ -125,11 +130,13 @@ class ProducerQueue:
 
     def _run(self) -> None:
         try:
-            while (taken := self._take()) is not None:
-                self._send(taken, count=len(taken))
+            while (batch := self._take()) is not None:
+                self._send(*batch)
+            self._wait_until_written()
             last = list(self._callbacks.last_batch_before_close())
             if last:
-                self._send(last, count=0)
+                self._send_last(last)
+                self._wait_until_written()
             self._callbacks.close()
         except Exception:
             logger.exception("a callback handler ended the producer's thread")
@@ -145,35 +152,83 @@ class ProducerQueue:
             self._has_sent.notify_all()
         if lost:
             reason = QueueClosedException("the producer's thread ended before it was sent")
-            self._note([(event, reason) for event in lost])
+            with self._is_due:
+                self._queue.note([(event, reason) for event in lost])
         self._handler.close()
 
-    def _take(self) -> list[KeyedMessage] | None:
-        """The next batch; None when the queue is closed and empty."""
+    def _wait_until_written(self) -> None:
+        with self._has_sent:
+            while self._queue.under_way_count or self._last_count:
+                self._has_sent.wait(_SLICE_SECONDS)
+
+    def _take(self) -> tuple[int, list[KeyedMessage]] | None:
+        """The next batch and its number; None when the queue is closed and empty."""
         with self._is_due:
             while (left := self._queue.seconds_until_due()) is None or left > 0:
-                if self._queue.is_closed:
+                if self._queue.is_closed and not self._queue.messages:
                     return None
                 self._is_due.wait(left)
             self._has_room.notify_all()
             return self._queue.take()
 
-    def _send(self, taken: Sequence[KeyedMessage], *, count: int) -> None:
+    def _send(self, number: int, taken: Sequence[KeyedMessage]) -> None:
+        """Send a batch, or what callbacks make of it: its messages are finished as those are."""
+        left = unfinished = len(taken)
+
+        def note(some: Sequence[KeyedMessage], failure: Exception | None) -> None:
+            nonlocal left, unfinished
+            with self._is_due:
+                if failure is not None:
+                    self._queue.note(_pair_failures(some, failure))
+                left -= len(some)
+                if left < unfinished:
+                    self._queue.finish(number, unfinished - left)
+                    unfinished = left
+                    self._is_due.notify()
+                    self._has_sent.notify_all()
+
         events: Sequence[KeyedMessage] = taken
         try:
-            events = self._callbacks.before_sending_data(
-                self._run_dequeue_callbacks(taken) if count else taken
-            )
-            if events:
-                self._handler.handle(events)
-        except FailedToSendMessageException as failure:
-            self._note(failure.failures or [(event, failure) for event in events])
+            events = self._callbacks.before_sending_data(self._run_dequeue_callbacks(taken))
         except Exception as failure:
-            self._note([(event, failure) for event in events])
-        finally:
-            with self._has_sent:
-                self._queue.finish(count)
+            note(taken, failure)
+            return
+        left = len(events)
+        note((), None)  # callbacks may have left out some
+        if events:
+            self._hand_over(events, note)
+
+    def _send_last(self, events: Sequence[KeyedMessage]) -> None:
+        """Send what the callback gives at the end, which was in no queue."""
+        self._last_count = len(events)
+
+        def note(some: Sequence[KeyedMessage], failure: Exception | None) -> None:
+            with self._is_due:
+                if failure is not None:
+                    self._queue.note(_pair_failures(some, failure))
+                self._last_count -= len(some)
                 self._has_sent.notify_all()
+
+        try:
+            events = self._callbacks.before_sending_data(events)
+        except Exception as failure:
+            note(events, failure)
+            return
+        self._last_count = len(events)
+        if events:
+            self._hand_over(events, note)
+
+    def _hand_over(self, events: Sequence[KeyedMessage], note: Note) -> None:
+        handler = self._handler
+        if isinstance(handler, BackgroundSender):
+            handler.submit(events, note)
+            return
+        try:
+            handler.handle(events)
+        except Exception as failure:
+            note(events, failure)
+        else:
+            note(events, None)
 
     def _run_dequeue_callbacks(self, taken: Sequence[KeyedMessage]) -> list[KeyedMessage]:
         dequeued = self._callbacks.after_dequeuing_existing_data
@@ -182,6 +237,9 @@ class ProducerQueue:
             events += dequeued(None)
         return events
 
-    def _note(self, failures: Sequence[tuple[object, Exception]]) -> None:
-        with self._is_due:
-            self._queue.note(failures)
+
+def _pair_failures(events: Sequence[KeyedMessage], failure: Exception) -> Sequence[tuple[object, Exception]]:
+    """Each message that failed with its reason; a handler may name fewer than it was given."""
+    if isinstance(failure, FailedToSendMessageException) and failure.failures:
+        return failure.failures
+    return [(event, failure) for event in events]

@@ -54,6 +54,7 @@ class PendingBatch:
         "halves",
         "identity",
         "is_full",
+        "may_be_written",
         "retry_at",
         "sequence",
         "serials",
@@ -64,6 +65,8 @@ class PendingBatch:
         self.topic_partition = topic_partition
         self.serials = array("q")  # the serial numbers of its records in this producer
         self.is_full = False
+        self.may_be_written = False
+        """Whether a request with it was sent, and not refused."""
         self.halves: tuple[PendingBatch, PendingBatch] | None = None
         self.builder = BatchBuilder()
         self.created_at = now

@@ -35,6 +35,7 @@ from odradek.client.producer.batches import (
     RecordMetadata,
     record_bytes,
 )
+from odradek.client.producer.outcomes import OnDone, Values
 from odradek.client.producer.partitioners import StickyPartitioner, partition_for_key
 from odradek.client.producer.requests import ACKS_ALL
 from odradek.client.producer.sender import OnFailure, OnRetry, Sender, SenderSettings
@@ -177,6 +178,13 @@ class Producer(TransactionCalls):
         self._client.check_loop()
         await self._sender.flush(is_stopping_at_failure=is_stopping_at_failure)
 
+    def take_back(self, partition: TopicPartition) -> None:
+        """End what waits for a partition with TakenBack (`on_done`), so that it can be sent to another partition.
+
+        It does nothing where a batch may have been written.
+        """
+        self._sender.take_back(partition)
+
     @property
     def failure(self) -> OdradekError | None:
         """The error that the next flush will raise, or None."""
@@ -279,11 +287,13 @@ class Producer(TransactionCalls):
         key: Buffer | None = None,
         headers: GivenHeaders = (),
         partition: int | None = None,
+        on_done: OnDone | None = None,
     ) -> None:
         """Add a record for each value to batches, in order, many times faster than one by one. Waits as `send` does.
         `keys` has one for each value; without it all have `key`. All have the same headers, and the time of the call.
-        `flush` raises failures, and `progress` counts records. Raises as `send` does, and ValueError for another number
-        of keys. A record that is too large does not remove the records before it.
+        `flush` raises failures, and `progress` counts records. `on_done` is called with the positions of values
+        that are written, or have failed and why, batch by batch. Raises as `send` does, and ValueError for another
+        number of keys. A record that is too large does not remove the records before it.
         """
         self._check_sending()
         if keys is not None and len(keys) != len(values):
@@ -302,22 +312,34 @@ class Producer(TransactionCalls):
             size_bytes = given.size_bytes(start, end)
             try:
                 await self._ready(topic, size_bytes, partition)
-                self._put(topic, given, start, end, partition)
+                self._put(topic, given, start, end, partition, on_done)
             except OdradekError as failure:
                 self._note_refusal(failure)
                 raise
             start = end
 
-    def _put(self, topic: str, given: Incoming, start: int, end: int, partition: int | None) -> None:
+    def _put(
+        self,
+        topic: str,
+        given: Incoming,
+        start: int,
+        end: int,
+        partition: int | None,
+        on_done: OnDone | None,
+    ) -> None:
         """Add the records from `start` to `end` to batches, without waiting."""
         serials = range(self._taken, self._taken + end - start)
         if given.keys is not None and partition is None:
             for target, part, positions in self._by_partition(topic, given, start, end):
-                self._fill(target, part, 0, [serials[position] for position in positions], topic=topic)
+                chosen = [serials[position] for position in positions]
+                values = Values(positions, start, on_done)
+                self._fill(target, part, 0, chosen, topic=topic, values=values)
         elif given.key is not None or partition is not None:
-            self._fill(self._choose(topic, given.key, partition), given, start, serials)
+            values = Values(range(end - start), start, on_done)
+            self._fill(self._choose(topic, given.key, partition), given, start, serials, values=values)
         else:
-            self._fill(None, given, start, serials, topic=topic)
+            values = Values(range(end - start), start, on_done)
+            self._fill(None, given, start, serials, topic=topic, values=values)
         self._taken += end - start
 
     def _fill(
@@ -328,6 +350,7 @@ class Producer(TransactionCalls):
         serials: Sequence[int],
         *,
         topic: str = "",
+        values: Values,
     ) -> None:
         """Add as many records as there are `serials` to batches of `target`. None stands for the sticky partitions."""
         now = asyncio.get_running_loop().time()
@@ -338,6 +361,7 @@ class Producer(TransactionCalls):
             before = len(queue.batches)
             count, added_bytes = queue.extend(timestamp_ms, given, start, serials, now=now)
             is_full = queue.batches[-1].is_full
+            values.follow(queue.batches[-1], count)
             self._sender.note_added(added_bytes, is_new=len(queue.batches) > before, is_full=is_full)
             if is_full and target is None:
                 self._sticky.batch_full(topic, chosen.partition, self._available(topic))

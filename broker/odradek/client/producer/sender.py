@@ -22,7 +22,13 @@ from odradek.client.producer.batches import NO_IDENTITY, PartitionQueue, Pending
 from odradek.client.producer.requests import BatchOutcome, initialize_producer_id, produce, produce_versions
 from odradek.client.producer.transactions import Transactions
 from odradek.foundation.client_limits import CLIENT_RETRY_PAUSE_MS_MAX, CLIENT_RETRY_PAUSE_MS_MIN
-from odradek.foundation.errors import InvalidRequest, LeaderNotAvailable, OdradekError, RecordTooLarge
+from odradek.foundation.errors import (
+    InvalidRequest,
+    LeaderNotAvailable,
+    NotLeaderOrFollower,
+    OdradekError,
+    RecordTooLarge,
+)
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.tasks import TaskOwner
 from odradek.foundation.transaction_errors import (
@@ -41,6 +47,10 @@ _EPOCH_MAX = 32_766  # one less than the largest int16, as Kafka's producers
 
 OnFailure = Callable[[TopicPartition, int, OdradekError], None]
 OnRetry = Callable[[TopicPartition, float, OdradekError], None]
+
+
+class TakenBack(LeaderNotAvailable):
+    """The batch was not sent to its partition, whose leader cannot be reached: another may take its records."""
 
 
 class SenderSettings(NamedTuple):
@@ -190,6 +200,19 @@ class Sender:
     def _identity(self) -> ProducerIdAndEpoch:
         return self._renewed if self.transactions is None else self.transactions.identity
 
+    def take_back(self, target: TopicPartition) -> None:
+        """End the waiting batches of a partition with TakenBack, if none of them can have been written."""
+        queue = self._queues.get(target)
+        if queue is None or queue.in_flight is not None or any(one.may_be_written for one in queue.batches):
+            return
+        taken = list(queue.batches)
+        queue.batches.clear()
+        if taken and taken[0].identity == queue.sequence_identity != NO_IDENTITY:
+            queue.next_sequence = taken[0].sequence  # the broker has not seen it
+        for batch in taken:
+            batch.done.set_exception(TakenBack(f"partition {target} is not available"))
+            self._finish(batch)
+
     # --- sending --------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
@@ -279,12 +302,16 @@ class Sender:
         queue.next_sequence = advance_sequence(queue.next_sequence, len(batch.builder))
 
     async def _send(self, leader: int, batches: list[PendingBatch]) -> None:
+        unwritten = [batch for batch in batches if not batch.may_be_written]
         for batch in batches:
             batch.attempts += 1
         try:
             outcomes = await self._produce(leader, batches)
         except OdradekError as failure:
             outcomes = {batch.topic_partition: failure for batch in batches}
+        for batch in unwritten:
+            if isinstance(outcomes.get(batch.topic_partition), NotLeaderOrFollower):
+                batch.may_be_written = False
         is_stale = False
         for batch in batches:
             queue = self._queues[batch.topic_partition]
@@ -319,6 +346,9 @@ class Sender:
         self, leader: int, batches: list[PendingBatch]
     ) -> dict[TopicPartition, BatchOutcome | OdradekError]:
         transactions = self.transactions
+        await self._client.broker(leader)  # before it is open, nothing is sent
+        for batch in batches:
+            batch.may_be_written = True
         return await produce(
             self._client,
             leader,
