@@ -173,6 +173,10 @@ class Client:
             return self._cluster
         return await self.refresh(names, allow_creation=allow_creation)
 
+    def update_bootstrap(self, bootstrap: str | Iterable[str]) -> None:
+        """Take other addresses to begin at when no connection is open."""
+        self._bootstrap = parse_addresses(bootstrap)
+
     def invalidate(self) -> None:
         """Mark the metadata as wrong: the next call asks a broker."""
         self._cluster_at = float("-inf")

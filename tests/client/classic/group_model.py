@@ -202,7 +202,7 @@ class Member:
 
     async def start(self) -> None:
         await self.connector.start()
-        self.connector._offsets._logs = Logs(self.model)
+        self.connector._offsets._logs = Logs(self.model)  # type: ignore[assignment]
         for buffer in self.connector.create_streams(self.own).values():
             decoder = DefaultDecoder()
             stream = AsyncKafkaStream(

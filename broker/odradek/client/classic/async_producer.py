@@ -40,6 +40,7 @@ class Producer:
             key_encoder=key_encoder,
             partitioner=partitioner,
             network=network,
+            is_loop_running=True,
         )
         self._is_queued = self.properties["producer.type"] == "async"
         self._queue = MessageQueue(self.properties, lambda: asyncio.get_running_loop().time())

@@ -29,7 +29,12 @@ class BackgroundSender:
         network: Network | None = None,
     ) -> None:
         self._sender = MessageSender(
-            properties, encoder=encoder, key_encoder=key_encoder, partitioner=partitioner, network=network
+            properties,
+            encoder=encoder,
+            key_encoder=key_encoder,
+            partitioner=partitioner,
+            network=network,
+            is_loop_running=True,
         )
         self._engine = EngineThread("ProducerEngine")
 

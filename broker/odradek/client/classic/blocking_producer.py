@@ -40,7 +40,12 @@ class DefaultEventHandler:
         network: Network | None = None,
     ) -> None:
         self._sender = MessageSender(
-            properties, encoder=encoder, key_encoder=key_encoder, partitioner=partitioner, network=network
+            properties,
+            encoder=encoder,
+            key_encoder=key_encoder,
+            partitioner=partitioner,
+            network=network,
+            is_loop_running=False,
         )
         self._loop = CallerLoop()
 

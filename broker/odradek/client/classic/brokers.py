@@ -24,15 +24,18 @@ def check_one_source(properties: Properties) -> None:
         )
 
 
-async def bootstrap_of(properties: Properties) -> str:
-    """Addresses with commas. Raises NoBrokersForPartitionException, and StoreError without ZooKeeper."""
-    if properties["metadata.broker.list"]:
+async def find_bootstrap(properties: Properties, store: Store | None) -> str:
+    """Addresses with commas, from ZooKeeper if there is a session, which is closed without any.
+
+    Raises NoBrokersForPartitionException.
+    """
+    if store is None:
         return without_ids(properties["metadata.broker.list"])
-    store = await open_session(properties)
     try:
         return ",".join(await find_registered_brokers(store))
-    finally:
+    except BaseException:
         await store.close()
+        raise
 
 
 async def open_session(properties: Properties) -> Store:

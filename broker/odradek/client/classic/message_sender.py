@@ -19,7 +19,8 @@ from itertools import groupby
 from random import Random
 from typing import Final, NamedTuple
 
-from odradek.client.classic.brokers import bootstrap_of, check_one_source
+from odradek.client.classic.brokers import check_one_source, find_bootstrap, open_session
+from odradek.client.classic.cluster_follower import ClusterFollower
 from odradek.client.classic.errors import (
     FailedToSendMessageException,
     InvalidPartitionException,
@@ -81,8 +82,9 @@ class MessageSender:
         key_encoder: Encoder | None,
         partitioner: Partitioner | None,
         network: Network | None,
+        is_loop_running: bool,
     ) -> None:
-        """Raises InvalidConfigException."""
+        """`is_loop_running`: the loop runs between calls too. Raises InvalidConfigException."""
         check_one_source(properties)
         self._properties = properties
         self._encoder = encoder or DefaultEncoder()
@@ -90,7 +92,9 @@ class MessageSender:
         self._partitioner = partitioner or HashPartitioner()
         self._network = network
         self._random = Random()
+        self._is_loop_running = is_loop_running
         self._client: Client | None = None
+        self._follower: ClusterFollower | None = None
         self._producers: dict[Compression, Producer] = {}
         self._connecting = asyncio.Lock()
         self._tasks = TaskOwner("message sender")
@@ -106,18 +110,23 @@ class MessageSender:
         async with self._connecting:
             if self._client is None:
                 properties = self._properties
+                store = await open_session(properties) if properties["zookeeper.connect"] else None
                 client = Client(
-                    await bootstrap_of(properties),
+                    await find_bootstrap(properties, store),
                     client_id=properties["client.id"],
                     request_timeout_ms=properties["request.timeout.ms"],
                     network=self._network,
                 )
+                follower = ClusterFollower(properties, client, store)
                 try:
                     await client.connect()
                 except BaseException:
                     await client.close()
+                    await follower.close()
                     raise
-                self._client = client
+                self._client, self._follower = client, follower
+                if self._is_loop_running:
+                    self._tasks.start(follower.run(), name="follow the cluster")
             return self._client
 
     async def close(self) -> None:
@@ -128,8 +137,9 @@ class MessageSender:
             for producer in self._producers.values():
                 await producer.close(is_flushing=False)
         finally:
-            if self._client is not None:
+            if self._client is not None and self._follower is not None:
                 await self._client.close()
+                await self._follower.close()
 
     async def send(self, events: Sequence[KeyedMessage]) -> None:
         """Write all messages and wait until they are. Raises as the head of this module says."""
@@ -160,6 +170,8 @@ class MessageSender:
 
     async def submit_encoded(self, rows: Sequence[_Encoded], note: Note) -> None:
         """As `submit`, for what `encode` gave, perhaps in another thread."""
+        if self._follower is not None and not self._is_loop_running and self._follower.is_due:
+            await self._follower.refresh()
         by_topic: dict[str, list[_Encoded]] = {}
         for row in rows:
             by_topic.setdefault(row.event.topic, []).append(row)
@@ -216,7 +228,10 @@ class MessageSender:
                 # A topic that is just made has no leaders for a moment.
                 return bool((await client.topics([topic], allow_creation=True)).topic(topic).partitions)
 
-            if not await client.with_retries(find):
+            is_found = await client.with_retries(find)
+            if self._follower is not None:
+                self._follower.follow(topic)
+            if not is_found:
                 raise NoBrokersForPartitionException(f"topic {topic!r} has no partitions")
         except asyncio.CancelledError:
             note([row.event for row in rows], _closed())

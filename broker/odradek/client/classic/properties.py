@@ -72,6 +72,9 @@ PRODUCER: Final = SettingTable(
         "delivery.timeout.ms": integer(120000, "how long a batch is retried until it fails", 1),
         "compression.codec": text("none", "none, gzip, snappy, lz4, zstd", into=codec),
         "compressed.topics": words((), "the topics that compression.codec is for; all of them without names"),
+        "topic.metadata.refresh.interval.ms": integer(
+            30000, "the age at which partitions and leaders are asked for again; -1: after failures alone", -1
+        ),
         "max.message.size": integer(1000000, "the largest encoded message in bytes", 1),
     },
 )
