@@ -9,10 +9,15 @@ A name that is imported as itself is one that this module exports (PEP 484).
 from __future__ import annotations
 
 from odradek.client.classic import aio as aio
-from odradek.client.classic.blocking_connector import ConsumerConnector as ConsumerConnector
+from odradek.client.classic.blocking_connector import (
+    Consumer as Consumer,
+    ConsumerConnector as ConsumerConnector,
+)
 from odradek.client.classic.blocking_producer import (
+    AsyncProducer as AsyncProducer,
     DefaultEventHandler as DefaultEventHandler,
     Producer as Producer,
+    SyncProducer as SyncProducer,
 )
 from odradek.client.classic.blocking_simple_consumer import SimpleConsumer as SimpleConsumer
 from odradek.client.classic.errors import (
@@ -28,7 +33,10 @@ from odradek.client.classic.errors import (
     QueueClosedException as QueueClosedException,
     QueueFullException as QueueFullException,
 )
-from odradek.client.classic.message_sets import MessageAndOffset as MessageAndOffset, MessageSet as MessageSet
+from odradek.client.classic.message_sets import (
+    ByteBufferMessageSet as ByteBufferMessageSet,
+    MessageAndOffset as MessageAndOffset,
+)
 from odradek.client.classic.messages import (
     CallbackHandler as CallbackHandler,
     Decoder as Decoder,
@@ -38,13 +46,19 @@ from odradek.client.classic.messages import (
     EventHandler as EventHandler,
     HashPartitioner as HashPartitioner,
     KeyedMessage as KeyedMessage,
+    Message as Message,
+    MessageSet as MessageSet,
     Partitioner as Partitioner,
     ProducerData as ProducerData,
     RandomPartitioner as RandomPartitioner,
     StringDecoder as StringDecoder,
     StringEncoder as StringEncoder,
 )
-from odradek.client.classic.registrations import Blacklist as Blacklist, Whitelist as Whitelist
+from odradek.client.classic.registrations import (
+    Blacklist as Blacklist,
+    TopicFilter as TopicFilter,
+    Whitelist as Whitelist,
+)
 from odradek.client.classic.simple_consumer import (
     EARLIEST_TIME as EARLIEST_TIME,
     LATEST_TIME as LATEST_TIME,

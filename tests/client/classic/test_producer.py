@@ -8,18 +8,21 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from odradek.classic import (
+    AsyncProducer,
     CallbackHandler,
     FailedToSendMessageException,
     FetchRequest,
     InvalidConfigException,
     InvalidPartitionException,
     KeyedMessage,
+    Message,
+    MessageSet,
     MessageSizeTooLargeException,
     Producer,
     ProducerData,
@@ -28,6 +31,7 @@ from odradek.classic import (
     RandomPartitioner,
     SimpleConsumer,
     StringEncoder,
+    SyncProducer,
     aio,
 )
 from odradek.client.classic.message_queue import MessageQueue
@@ -347,3 +351,116 @@ def test_the_package_loads_no_part_of_a_broker() -> None:
     parts = ("server", "handlers", "log", "groups", "coordination", "replication", "controller", "testing")
     assert [name for name in loaded if name.startswith(tuple(f"odradek.{part}" for part in parts))] == []
     assert {"kazoo", "aiohttp", "prometheus_client", "click"}.isdisjoint(loaded)
+
+
+class Wrapping:
+    """An encoder whose class a property names; it learns the properties, as in Kafka 0.7."""
+
+    def init(self, properties: Mapping[str, object]) -> None:
+        self.mark = str(properties["client.id"]).encode()
+
+    def to_message(self, data: Any) -> Message:
+        return Message(self.mark + b":" + str(data).encode())
+
+
+class Last:
+    def partition(self, key: object, num_partitions: int) -> int:
+        return num_partitions - 1
+
+
+class NeedsMore:
+    def __init__(self, more: object) -> None:
+        self.more = more
+
+
+def test_properties_name_the_parts_of_a_producer(bootstrap: str, create_topic: CreateTopic) -> None:
+    topic = create_topic(partitions=2)
+    properties = {"broker.list": bootstrap, "client.id": "me", "serializer.class": f"{__name__}:Wrapping"}
+    with Producer({**properties, "partitioner.class": f"{__name__}.Last"}) as producer:
+        producer.send(KeyedMessage(topic, 1, part_key=b"k"))
+        producer.send(topic, MessageSet(Message(b"as it is"), Message(b"too")))
+    with Producer(
+        {**properties, "partitioner.class": Last, "key.serializer.class": StringEncoder}
+    ) as producer:
+        producer.send(KeyedMessage(topic, 2, key=7))
+    written = stored(bootstrap, topic, 2)
+    assert {b"me:1", b"me:2"} <= set(written[1])
+    assert {one for part in written for one in part} == {b"me:1", b"me:2", b"as it is", b"too"}
+    asyncio.run(send_in_asyncio(bootstrap, topic))
+    assert b"me:3" in stored(bootstrap, topic, 2)[1]
+
+
+async def send_in_asyncio(bootstrap: str, topic: str) -> None:
+    properties = {"broker.list": bootstrap, "client.id": "me", "serializer.class": Wrapping}
+    async with aio.Producer({**properties, "partitioner.class": Last}) as producer:
+        await producer.send(KeyedMessage(topic, 3, part_key=b"k"))
+        await producer.send(topic, [b"4", Message(b"5")])
+    with pytest.raises(InvalidConfigException, match=r"callback.handler"):
+        aio.Producer({"broker.list": bootstrap, "callback.handler": CallbackHandler})
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "words"),
+    [
+        ("event.handler", "no.such.Module", r"event.handler is 'no.such.Module', which cannot be imported"),
+        ("event.handler", f"{__name__}:Last", "has no method handle"),
+        ("callback.handler", "os:sep", "has no method before_enqueue"),
+        ("partitioner.class", f"{__name__}:NeedsMore", "cannot be made without arguments"),
+        ("serializer.class", "nodots", "cannot be imported"),
+    ],
+)
+def test_a_part_that_cannot_be_is_named(name: str, part: str, words: str) -> None:
+    with pytest.raises(InvalidConfigException, match=words):
+        Producer({"broker.list": "a:1", name: part})
+
+
+def test_a_part_is_given_once() -> None:
+    with pytest.raises(InvalidConfigException, match="one of them"):
+        Producer({"broker.list": "a:1", "partitioner.class": Last}, partitioner=Last())
+
+
+def test_kafkas_names_of_parts_are_known(bootstrap: str, topic: str) -> None:
+    properties = {
+        "broker.list": bootstrap,
+        "serializer.class": "kafka.serializer.StringEncoder",
+        "partitioner.class": "kafka.producer.DefaultPartitioner",
+        "event.handler": "kafka.producer.async.DefaultEventHandler",
+    }
+    with Producer(properties) as producer:
+        producer.send(KeyedMessage(topic, "x", key="y"))
+    assert stored(bootstrap, topic) == [[b"x"]]
+
+
+def test_the_two_low_level_producers_choose_partitions_by_number(
+    bootstrap: str, create_topic: CreateTopic
+) -> None:
+    topic = create_topic(partitions=2)
+    host, _, port = bootstrap.rpartition(":")
+    with SyncProducer({"broker.list": bootstrap}) as producer:
+        producer.send(topic, MessageSet(Message(b"a"), Message(b"b")), 1)
+        with SimpleConsumer(host, int(port)) as consumer:
+            producer.send(
+                topic, consumer.fetch(FetchRequest(topic, 1, 0)), 0
+            )  # what was fetched is a set too
+        with pytest.raises(InvalidPartitionException, match="the program returned 2"):
+            producer.send(topic, Message(b"c"), 2)
+        with pytest.raises(TypeError, match="Messages, not int"):
+            producer.send(topic, [1])  # type: ignore[list-item]
+    with AsyncProducer({"broker.list": bootstrap}) as queued_producer:
+        queued_producer.send(topic, b"c", 0)
+    assert stored(bootstrap, topic, 2) == [[b"a", b"b", b"c"], [b"a", b"b"]]
+    with pytest.raises(InvalidConfigException, match="this producer is sync"):
+        SyncProducer({"broker.list": bootstrap, "producer.type": "async"})
+
+
+def test_messages_and_sets_hold_bytes_alone(bootstrap: str, topic: str) -> None:
+    assert Message(b"a") == Message(bytearray(b"a"))
+    with pytest.raises(TypeError, match="bytes, not str"):
+        Message("a")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="Messages, not bytes"):
+        MessageSet(b"a")  # type: ignore[arg-type]
+    with Producer({"broker.list": bootstrap}) as producer:
+        with pytest.raises(TypeError, match="has no messages"):
+            producer.send(topic)
+        with pytest.raises(TypeError, match="topic's name alone"):
+            producer.send(KeyedMessage(topic, b"x"), [b"y"])

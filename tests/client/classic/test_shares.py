@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from odradek.classic import Blacklist, InvalidConfigException, Whitelist
 from odradek.client.classic.connector import own_shares, shares
+from odradek.client.classic.java_expressions import translate_expression
 from odradek.client.classic.registrations import (
     BLACK_LIST,
     STATIC,
@@ -109,8 +112,21 @@ def test_filters_are_read_as_kafka_reads_them() -> None:
     assert matched(WHITE_LIST, " 'orders, payments' ") == ["orders", "payments"]
     assert matched(WHITE_LIST, ".*") == names[:3]
     assert matched(BLACK_LIST, "orders.*") == ["payments"]
-    for unlike in (r"\p{Alpha}+", "a*+", "[a-z&&[^b]]", "(?i)a"):
-        with pytest.raises(InvalidConfigException, match="read differently"):
-            Whitelist(unlike)
-    with pytest.raises(InvalidConfigException, match="no regular expression"):
-        Blacklist("(")
+    assert matched(WHITE_LIST, r"(?i)PAY\p{Alpha}++|[a-z&&[^a-z]]") == ["payments"]
+    for wrong in ("(", "a{2,3}", "(?x)a", r"\y", "[z-a]"):
+        with pytest.raises(InvalidConfigException, match="no regular expression of Java"):
+            Blacklist(wrong)
+
+
+def test_expressions_mean_what_java_says() -> None:
+    """The answers are of `java.util.regex` in Java 17."""
+    known = json.loads(Path(__file__).with_name("java_expressions.json").read_text(encoding="utf-8"))
+    for expression, names in known["matched"].items():
+        translated = translate_expression(expression)
+        assert [name for name in known["names"] if translated.fullmatch(name)] == names, expression
+
+
+@given(st.text("ab-[]^&\\QEpd{}(?i:)*+|1.L,", max_size=12))
+def test_any_text_is_an_expression_or_a_clear_error(text: str) -> None:
+    with contextlib.suppress(InvalidConfigException):
+        Whitelist(text)

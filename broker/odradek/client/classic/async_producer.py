@@ -10,11 +10,16 @@ import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from odradek.client.classic.blocking_producer import Data, flat_messages
-from odradek.client.classic.errors import QueueClosedException, QueueFullException
+from odradek.client.classic.blocking_producer import Data, Messages, flat_messages
+from odradek.client.classic.errors import (
+    InvalidConfigException,
+    QueueClosedException,
+    QueueFullException,
+)
 from odradek.client.classic.message_queue import MessageQueue
 from odradek.client.classic.message_sender import MessageSender
 from odradek.client.classic.messages import Encoder, KeyedMessage, Partitioner
+from odradek.client.classic.plugins import Plugins
 from odradek.client.classic.properties import PRODUCER, Properties
 from odradek.foundation.tasks import TaskOwner
 from odradek.network.network import Network
@@ -34,11 +39,18 @@ class Producer:
     ) -> None:
         """Raises InvalidConfigException. It connects with the first message."""
         self.properties = Properties(PRODUCER, properties)
+        plugins = Plugins(
+            self.properties.given, encoder=encoder, key_encoder=key_encoder, partitioner=partitioner
+        )
+        if plugins.event_handler or plugins.callback_handler:
+            raise InvalidConfigException(
+                "event.handler and callback.handler are for the Producer of threads; asyncio's has neither"
+            )
         self._sender = MessageSender(
             self.properties,
-            encoder=encoder,
-            key_encoder=key_encoder,
-            partitioner=partitioner,
+            encoder=plugins.encoder,
+            key_encoder=plugins.key_encoder,
+            partitioner=plugins.partitioner,
             network=network,
             is_loop_running=True,
         )
@@ -54,9 +66,9 @@ class Producer:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def send(self, data: Data | Iterable[Data]) -> None:
+    async def send(self, data: Data | Iterable[Data] | str, messages: Messages | None = None) -> None:
         """Write one message or a list, or queue them; as the blocking producer's."""
-        events = flat_messages(data)
+        events = flat_messages(data, messages)
         if self._queue.is_closed:
             raise QueueClosedException("the producer is closed, and takes no more messages")
         if not self._is_queued:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from typing import Any
 
 from odradek.client.classic.connector import Connector
 from odradek.client.classic.connector_face import ConnectorFace
@@ -15,6 +16,15 @@ from odradek.client.classic.streams import KafkaStream, OnProgress
 from odradek.client.own_loops import EngineThread
 from odradek.foundation.ids import TopicPartition
 from odradek.network.network import Network
+
+
+class Consumer:
+    """Makes consumers as document 002 does: `connector = Consumer.create(properties)`."""
+
+    @staticmethod
+    def create(properties: Mapping[str, object], **given: Any) -> ConsumerConnector:
+        """Connect to the cluster. Takes and raises what ConsumerConnector does."""
+        return ConsumerConnector(properties, **given)
 
 
 class ConsumerConnector(ConnectorFace[KafkaStream]):

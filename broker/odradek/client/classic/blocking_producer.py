@@ -7,24 +7,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
 
 from odradek.client.classic.background_sender import BackgroundSender
-from odradek.client.classic.errors import QueueClosedException
+from odradek.client.classic.errors import InvalidConfigException, QueueClosedException
 from odradek.client.classic.message_sender import MessageSender
+from odradek.client.classic.message_sets import MessageAndOffset
 from odradek.client.classic.messages import (
     CallbackHandler,
     Encoder,
     EventHandler,
     KeyedMessage,
+    Message,
+    MessageSet,
     Partitioner,
     ProducerData,
 )
+from odradek.client.classic.plugins import Plugins
 from odradek.client.classic.producer_queue import ProducerQueue
 from odradek.client.classic.properties import PRODUCER, Properties
 from odradek.client.own_loops import CallerLoop
 from odradek.network.network import Network
 
 Data = KeyedMessage | ProducerData
+Messages = MessageSet | Message | bytes | Iterable[Message | bytes]
 
 
 class DefaultEventHandler:
@@ -79,28 +85,37 @@ class Producer:
     ) -> None:
         """Raises InvalidConfigException. It connects with the first message."""
         self.properties = Properties(PRODUCER, properties)
-        is_queued = self.properties["producer.type"] == "async"
-        new_handler = BackgroundSender if is_queued else DefaultEventHandler
-        self._handler = event_handler or new_handler(
-            self.properties,
+        plugins = Plugins(
+            self.properties.given,
             encoder=encoder,
             key_encoder=key_encoder,
             partitioner=partitioner,
+            event_handler=event_handler,
+            callback_handler=callback_handler,
+        )
+        is_queued = self.properties["producer.type"] == "async"
+        new_handler = BackgroundSender if is_queued else DefaultEventHandler
+        self._handler = plugins.event_handler or new_handler(
+            self.properties,
+            encoder=plugins.encoder,
+            key_encoder=plugins.key_encoder,
+            partitioner=plugins.partitioner,
             network=network,
         )
         self._queue: ProducerQueue | None = None
         if is_queued:
-            self._queue = ProducerQueue(self.properties, self._handler, callback_handler or CallbackHandler())
+            callbacks = plugins.callback_handler or CallbackHandler()
+            self._queue = ProducerQueue(self.properties, self._handler, callbacks)
         self._closed = False
 
-    def __enter__(self) -> Producer:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def send(self, data: Data | Iterable[Data]) -> None:
-        """Send one message, or a list of them, of any topics and keys.
+    def send(self, data: Data | Iterable[Data] | str, messages: Messages | None = None) -> None:
+        """Send one message, or a list of them, of any topics and keys; or a topic's name and its messages.
 
         A synchronous producer raises the error of a single message, and FailedToSendMessageException for a list. An
         asynchronous one raises QueueFullException for the first message that the full queue refuses, and keeps those
@@ -110,7 +125,7 @@ class Producer:
         if queue is not None and type(data) is KeyedMessage:
             queue.put(data)
             return
-        events = flat_messages(data)
+        events = flat_messages(data, messages)
         if queue is not None:
             for event in events:
                 queue.put(event)
@@ -146,8 +161,12 @@ class Producer:
             self._handler.close()
 
 
-def flat_messages(data: Data | Iterable[Data]) -> list[KeyedMessage]:
+def flat_messages(data: Data | Iterable[Data] | str, messages: Messages | None = None) -> list[KeyedMessage]:
     """The messages of what a program sends. Raises TypeError."""
+    if isinstance(data, str):
+        return _messages_of(data, messages)
+    if messages is not None:
+        raise TypeError("send takes messages besides a topic's name alone: send('orders', MessageSet(…))")
     given = [data] if isinstance(data, KeyedMessage | ProducerData) else list(data)
     events: list[KeyedMessage] = []
     for one in given:
@@ -160,3 +179,55 @@ def flat_messages(data: Data | Iterable[Data]) -> list[KeyedMessage]:
                 f"send takes KeyedMessage or ProducerData, not {type(one).__name__}; write KeyedMessage('orders', b'…')"
             )
     return events
+
+
+def _messages_of(topic: str, messages: Messages | None, partition: int | None = None) -> list[KeyedMessage]:
+    """A set of messages, or one, for a topic. Those of a ByteBufferMessageSet keep their keys and headers."""
+    if messages is None:
+        raise TypeError(f"send('{topic}') has no messages; write send('{topic}', MessageSet(Message(b'…')))")
+    given = [messages] if isinstance(messages, Message | bytes) else list(messages)
+    events: list[KeyedMessage] = []
+    for one in given:
+        if isinstance(one, MessageAndOffset):
+            event = KeyedMessage(topic, Message(one.payload), headers=one.headers, partition=partition)
+            event.key = None if one.key is None else Message(one.key)
+        elif isinstance(one, Message | bytes):
+            event = KeyedMessage(topic, one, partition=partition)
+        else:
+            raise TypeError(f"a set has Messages, not {type(one).__name__}; write Message(b'…')")
+        events.append(event)
+    return events
+
+
+class SyncProducer(Producer):
+    """The synchronous producer that Producer wraps (document 002): a topic, its messages, and a partition if wanted."""
+
+    def __init__(self, properties: Mapping[str, object], **given: Any) -> None:
+        """As Producer's, with producer.type=sync."""
+        super().__init__(_with_type(properties, "sync"), **given)
+
+    def send(  # type: ignore[override]
+        self, topic: str, messages: Messages, partition: int | None = None
+    ) -> None:
+        """Write a set of messages in one call. Without `partition` they go to a random one. Raises as Producer's."""
+        super().send(_messages_of(topic, messages, partition))
+
+
+class AsyncProducer(Producer):
+    """The producer with a queue that Producer wraps (document 002)."""
+
+    def __init__(self, properties: Mapping[str, object], **given: Any) -> None:
+        """As Producer's, with producer.type=async."""
+        super().__init__(_with_type(properties, "async"), **given)
+
+    def send(  # type: ignore[override]
+        self, topic: str, event: object, partition: int | None = None
+    ) -> None:
+        """Queue an event, which the encoder turns into a message later. Raises QueueFullException."""
+        super().send(KeyedMessage(topic, event, partition=partition))
+
+
+def _with_type(properties: Mapping[str, object], kind: str) -> dict[str, object]:
+    if str(properties.get("producer.type", kind)).strip() != kind:
+        raise InvalidConfigException(f"this producer is {kind}; leave out producer.type, or use Producer")
+    return {**properties, "producer.type": kind}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from odradek.client.classic.message_sets import MessageSet
+from odradek.client.classic.message_sets import ByteBufferMessageSet
 from odradek.client.classic.simple_consumer import FetchRequest
 from odradek.client.classic.simple_consumer import SimpleConsumer as AsyncSimpleConsumer
 from odradek.client.own_loops import CallerLoop
@@ -53,11 +53,11 @@ class SimpleConsumer:
             self._loop.run(self._consumer.close)
             self._loop.close()
 
-    def fetch(self, request: FetchRequest) -> MessageSet:
+    def fetch(self, request: FetchRequest) -> ByteBufferMessageSet:
         """The messages from one offset on. Raises OutOfRangeException, NotLeaderOrFollower, ConnectionFailed, …"""
         return self._loop.run(lambda: self._consumer.fetch(request))
 
-    def multifetch(self, requests: Sequence[FetchRequest]) -> list[MessageSet]:
+    def multifetch(self, requests: Sequence[FetchRequest]) -> list[ByteBufferMessageSet]:
         """One message set for each request, in their order; see the asyncio face."""
         return self._loop.run(lambda: self._consumer.multifetch(requests))
 

@@ -32,6 +32,7 @@ from odradek.client.classic.messages import (
     Encoder,
     HashPartitioner,
     KeyedMessage,
+    Message,
     Partitioner,
 )
 from odradek.client.classic.properties import Properties
@@ -68,7 +69,13 @@ class _Encoded(NamedTuple):
     @property
     def is_free(self) -> bool:
         """Whether any partition will do."""
-        return self.event.key is None and self.event.part_key is None and self.moves < PRODUCER_MOVES_MAX
+        return self.is_unkeyed and self.moves < PRODUCER_MOVES_MAX
+
+    @property
+    def is_unkeyed(self) -> bool:
+        """Whether the program leaves the partition open."""
+        event = self.event
+        return event.key is None and event.part_key is None and event.partition is None
 
 
 class MessageSender:
@@ -196,10 +203,8 @@ class MessageSender:
         encoded: list[_Encoded] = []
         for event in events:
             try:
-                value = self._encoder.to_message(event.message)
-                key = None if event.key is None else self._key_encoder.to_message(event.key)
-                _check_encoded(value, "message")
-                _check_encoded(key, "key")
+                value = _encode(self._encoder, event.message, "message")
+                key = None if event.key is None else _encode(self._key_encoder, event.key, "key")
                 size = len(value or b"") + len(key or b"")
                 if size > size_max:
                     raise MessageSizeTooLargeException(
@@ -253,7 +258,7 @@ class MessageSender:
         groups: dict[int, list[_Encoded]] = {}
         for row in rows:
             try:
-                if row.event.key is None and row.event.part_key is None:
+                if row.is_unkeyed:
                     # One for all of a list: a request to each broker would cost more.
                     number = free = self._choose_free(partitions) if free is None else free
                 else:
@@ -284,16 +289,13 @@ class MessageSender:
 
     def _choose_by_key(self, row: _Encoded, count: int) -> int:
         event = row.event
+        if event.partition is not None:
+            return _check_partition("the program", event.partition, event.topic, count)
         key = event.key if event.part_key is None else event.part_key
         if isinstance(self._partitioner, HashPartitioner):
-            key = row.key if event.part_key is None else self._key_encoder.to_message(key)
+            key = row.key if event.part_key is None else _encode(self._key_encoder, key, "key")
         number = self._partitioner.partition(key, count)
-        if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < count:
-            raise InvalidPartitionException(
-                f"{type(self._partitioner).__name__} returned {number!r} for a message of topic {event.topic!r}, which "
-                f"has the partitions 0 to {count - 1}"
-            )
-        return number
+        return _check_partition(type(self._partitioner).__name__, number, event.topic, count)
 
     async def _put_chunk(self, key: TopicPartition, rows: Sequence[_Encoded], note: Note) -> None:
         """Hand messages with the same headers to the producer, which takes all of them or none."""
@@ -395,11 +397,24 @@ def _chunks(rows: Sequence[_Encoded]) -> Iterator[list[_Encoded]]:
             yield chunk
 
 
-def _check_encoded(given: object, what: str) -> None:
-    if given is not None and type(given) is not bytes:
+def _encode(encoder: Encoder, data: object, what: str) -> bytes | None:
+    """The bytes of a message or key. Raises TypeError, and what the encoder raises."""
+    encoded: object = data if isinstance(data, Message) else encoder.to_message(data)
+    if isinstance(encoded, Message):
+        return encoded.payload
+    if encoded is not None and type(encoded) is not bytes:
         raise TypeError(
-            f"the encoder returned {type(given).__name__} for the {what}; it has to return bytes or None"
+            f"the encoder returned {type(encoded).__name__} for the {what}; it has to return bytes, a Message or None"
         )
+    return encoded
+
+
+def _check_partition(chooser: str, number: object, topic: str, count: int) -> int:
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < count:
+        raise InvalidPartitionException(
+            f"{chooser} returned {number!r} for a message of topic {topic!r}, which has the partitions 0 to {count - 1}"
+        )
+    return number
 
 
 def _raise_failures(failures: Sequence[tuple[KeyedMessage, Exception]], count: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from odradek.client.classic.errors import MessageSizeTooLargeException, OutOfRangeException
+from odradek.client.classic.messages import MessageSet
 from odradek.client.consumer.fetches import CompletedFetch
 from odradek.client.consumer.positions import Chunk, PartitionPosition
 from odradek.foundation.errors import OdradekError, OffsetOutOfRange
@@ -30,7 +31,7 @@ class MessageAndOffset(NamedTuple):
         return self.offset + 1
 
 
-class MessageSet:
+class ByteBufferMessageSet(MessageSet):
     """An iterable of MessageAndOffset: batches are decompressed and decoded one at a time, as far as it is iterated.
 
     `valid_bytes` are those of whole batches; a truncated last one is left out. `next_offset` is behind the last
@@ -40,6 +41,7 @@ class MessageSet:
     def __init__(
         self, partition: TopicPartition, offset: int, answer: CompletedFetch, *, fetch_size: int
     ) -> None:
+        super().__init__()
         self.partition = partition
         self.offset = offset
         self.high_watermark = answer.high_watermark

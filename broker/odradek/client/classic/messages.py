@@ -2,20 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any, Protocol
 
 from odradek.client.producer.partitioners import partition_for_key
 
 
+class Message:
+    """A payload of bytes, and nothing else (document 000). None is a null, a tombstone in a compacted topic."""
+
+    __slots__ = ("payload",)
+
+    def __init__(self, payload: bytes | bytearray | memoryview | None) -> None:
+        """Raises TypeError for what are no bytes."""
+        if payload is not None and not isinstance(payload, bytes | bytearray | memoryview):
+            raise TypeError(
+                f"a Message has bytes, not {type(payload).__name__}; write Message(text.encode())"
+            )
+        self.payload = None if payload is None else bytes(payload)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Message) and other.payload == self.payload
+
+    def __hash__(self) -> int:
+        return hash(self.payload)
+
+    def __repr__(self) -> str:
+        return f"Message({self.payload!r})"
+
+
+class MessageSet:
+    """Messages that are sent together: `producer.send("orders", MessageSet(Message(b"tea")))` (document 000).
+
+    What a SimpleConsumer fetches is one too, a ByteBufferMessageSet.
+    """
+
+    def __init__(self, *messages: Message) -> None:
+        """Raises TypeError for what is no Message."""
+        for one in messages:
+            if not isinstance(one, Message):
+                raise TypeError(f"a MessageSet has Messages, not {type(one).__name__}; write Message(b'…')")
+        self._messages = messages
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._messages)
+
+
 class KeyedMessage:
     """A message for a topic. `key` chooses the partition, and is stored with the message; None for a random partition.
 
-    `part_key` chooses the partition instead of `key`, and is not stored (0.8).
+    `part_key` chooses the partition instead of `key`, and is not stored (0.8). With `partition` nothing is chosen.
     """
 
-    __slots__ = ("headers", "key", "message", "part_key", "topic")
+    __slots__ = ("headers", "key", "message", "part_key", "partition", "topic")
 
     def __init__(
         self,
@@ -24,12 +64,14 @@ class KeyedMessage:
         *,
         key: Any = None,
         part_key: Any = None,
+        partition: int | None = None,
         headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> None:
         self.topic = topic
         self.message = message
         self.key = key
         self.part_key = part_key
+        self.partition = partition
         self.headers = headers
 
     def __repr__(self) -> str:
@@ -52,9 +94,12 @@ class ProducerData:
 
 
 class Encoder(Protocol):
-    """Turns what a program sends into bytes. What it raises is raised for that message alone."""
+    """Turns what a program sends into bytes, or a Message. What it raises is raised for that message alone.
 
-    def to_message(self, data: object) -> bytes | None: ...
+    A Message that a program sends is passed through without it.
+    """
+
+    def to_message(self, data: Any) -> bytes | Message | None: ...
 
 
 class DefaultEncoder:

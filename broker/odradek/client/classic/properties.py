@@ -30,6 +30,7 @@ class Properties:
     def __init__(self, declared: SettingTable, given: Mapping[str, object]) -> None:
         """Raises InvalidConfigException for an unknown name, a wrong value, and two spellings that disagree."""
         texts = {name: _text(value) for name, value in given.items()}
+        self.given = dict(given)
         try:
             self._values = declared.read(declared.collect(texts))
         except SettingError as failure:
@@ -42,6 +43,8 @@ class Properties:
 def _text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, type):
+        return f"{value.__module__}:{value.__qualname__}"
     return str(value).strip()
 
 
@@ -75,6 +78,11 @@ PRODUCER: Final = SettingTable(
         "topic.metadata.refresh.interval.ms": integer(
             30000, "the age at which partitions and leaders are asked for again; -1: after failures alone", -1
         ),
+        "event.handler": text("", "the class that takes batches in place of encoding and sending"),
+        "callback.handler": text("", "async: the class that is called at the stages of the queue"),
+        "partitioner.class": text("", "the class that chooses partitions by keys"),
+        "serializer.class": text("", "the class that turns messages, and keys, into bytes"),
+        "key.serializer.class": text("", "the class that turns keys into bytes"),
         "max.message.size": integer(1000000, "the largest encoded message in bytes", 1),
     },
 )

@@ -14,13 +14,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from odradek.client.classic.errors import InvalidConfigException
+from odradek.client.classic.java_expressions import translate_expression
 
 STATIC: Final = "static"
 WHITE_LIST: Final = "white_list"
 BLACK_LIST: Final = "black_list"
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
-# What Java's regular expressions read otherwise than Python's: the members of a group would disagree.
-_UNLIKE: Final = re.compile(r"\\[pPGQEZzhHvVRXkK]|[*+?}]\+|\[[^\]]*(?:&&|\[)|\(\?[^:=!]")
 
 
 class Registration:
@@ -83,22 +82,19 @@ def parse_registration(data: bytes, *, is_excluding_internal: bool = True) -> Re
 def topic_expression(given: str) -> re.Pattern[str]:
     """A filter as Kafka reads it: commas are alternatives, blanks and outer quotes go, the whole name has to match.
 
-    Raises InvalidConfigException for an expression that Java and Python read differently.
+    It is Java's expression. Raises InvalidConfigException for one that is none.
     """
     text = re.sub(r"""^["']+|["']+$""", "", given.strip().replace(",", "|").replace(" ", ""))
-    if _UNLIKE.search(text):
-        raise InvalidConfigException(
-            f"the filter {given!r} uses what Java's and Python's regular expressions read differently; use letters, "
-            "classes, groups and * + ? {n,m} | . alone"
-        )
     try:
-        return re.compile(text)
-    except re.error as failure:
-        raise InvalidConfigException(f"the filter {given!r} is no regular expression: {failure}") from failure
+        return translate_expression(text)
+    except ValueError as failure:
+        raise InvalidConfigException(
+            f"the filter {given!r} is read as {text!r}, which is no regular expression of Java: {failure}"
+        ) from failure
 
 
 class TopicFilter:
-    """Either filter."""
+    """A Whitelist or a Blacklist: which topics a consumer reads, by an expression of Java."""
 
     pattern: str
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.client.addresses import Address
 from odradek.client.classic.errors import InvalidConfigException
-from odradek.client.classic.message_sets import MessageSet
+from odradek.client.classic.message_sets import ByteBufferMessageSet
 from odradek.client.connection import BrokerConnection
 from odradek.client.consumer.fetches import CompletedFetch, FetchBounds, fetch_on
 from odradek.client.errors import ClientClosed, ConnectionFailed, raise_for
@@ -108,14 +108,14 @@ class SimpleConsumer:
         if self._connection is not None:
             await self._connection.close()
 
-    async def fetch(self, request: FetchRequest) -> MessageSet:
+    async def fetch(self, request: FetchRequest) -> ByteBufferMessageSet:
         """The messages from one offset on. Raises OutOfRangeException, NotLeaderOrFollower, …"""
         (messages,) = await self.multifetch([request])
         if messages.error is not None:
             raise messages.error
         return messages
 
-    async def multifetch(self, requests: Sequence[FetchRequest]) -> list[MessageSet]:
+    async def multifetch(self, requests: Sequence[FetchRequest]) -> list[ByteBufferMessageSet]:
         """One message set for each request, in their order, by one Fetch. A partition's error is raised when its set is
         iterated, and is its `error`. Raises ValueError for a partition that is named twice.
 
@@ -143,7 +143,9 @@ class SimpleConsumer:
             timeout_ms=self._timeout_ms + self._wait_ms_max,
         )
         return [
-            MessageSet(key, one.offset, answers.get(key) or _no_answer(key), fetch_size=one.max_size)
+            ByteBufferMessageSet(
+                key, one.offset, answers.get(key) or _no_answer(key), fetch_size=one.max_size
+            )
             for key, one in wanted.items()
         ]
 

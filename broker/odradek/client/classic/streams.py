@@ -47,6 +47,11 @@ class MessageAndMetadata(NamedTuple):
     timestamp_ms: int
     headers: Headers
 
+    @property
+    def payload(self) -> Any:
+        """The message, as document 000 names it."""
+        return self.message
+
 
 class Progress(NamedTuple):
     """The progress of a stream in a partition: all messages below `next_offset` were returned.
