@@ -12,6 +12,8 @@ import copy
 import logging
 import os
 import threading
+import warnings
+import weakref
 from collections.abc import Callable, Coroutine
 from typing import Final, Generic, TypeVar
 
@@ -25,6 +27,8 @@ T = TypeVar("T")
 
 # A wait in slices, so that Ctrl-C reaches it.
 _SLICE_SECONDS: Final = 0.2
+# How long the tasks of a client that was not closed may take to end.
+_END_SECONDS_MAX: Final = 1.0
 
 
 class _OwnLoop:
@@ -45,16 +49,25 @@ class _OwnLoop:
 
 
 class CallerLoop(_OwnLoop):
-    """A loop that runs only while a call lasts. Several threads may use it; their calls wait for one another."""
+    """A loop that runs only while a call lasts. Several threads may use it; their calls wait for one another.
 
-    def __init__(self) -> None:
+    One that was used and is not closed is ended when it is collected, or with the program. A ResourceWarning names its
+    owner then.
+    """
+
+    def __init__(self, owner: str) -> None:
+        """`owner` begins the warning: "a Producer"."""
         super().__init__()
         self._lock = threading.Lock()
+        self._owner = owner
+        self._end: weakref.finalize[..., CallerLoop] | None = None
 
     def run(self, work: Callable[[], Coroutine[object, None, T]]) -> T:
         """Run `work()` to its end. Raises RuntimeError in a running loop, in a forked process, and when closed."""
         self._check()
         with self._lock:
+            if self._end is None:
+                self._end = weakref.finalize(self, _end_unclosed, self._loop, self._process_id, self._owner)
             task = self._loop.create_task(work())
             try:
                 return self._loop.run_until_complete(task)
@@ -78,8 +91,33 @@ class CallerLoop(_OwnLoop):
 
     def close(self) -> None:
         """Close the loop. In a forked process it is left to the parent."""
+        if self._end is not None:
+            self._end.detach()
         if not self.is_closed:
             self._loop.close()
+
+
+def warn_unclosed(owner: str) -> None:
+    """Say that an owner was neither closed nor used in a `with` statement."""
+    warnings.warn(f"{owner}; call close(), or use a with statement", ResourceWarning, stacklevel=3)
+
+
+def _end_unclosed(loop: asyncio.AbstractEventLoop, process_id: int, owner: str) -> None:
+    if loop.is_closed() or os.getpid() != process_id:
+        return
+    try:
+        warn_unclosed(f"{owner} was not closed")
+    finally:
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+        if tasks and asyncio._get_running_loop() is None:
+            with contextlib.suppress(Exception):
+                loop.run_until_complete(asyncio.wait(tasks, timeout=_END_SECONDS_MAX))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)  # of its sockets: the owner was named
+            loop.close()
 
 
 class EngineThread(_OwnLoop):

@@ -33,6 +33,8 @@ PRODUCER_MOVES_MAX: Final = 3
 # long may the election of leaders take.
 PRODUCER_METADATA_PAUSE_SECONDS: Final = 0.5
 PRODUCER_BROKERS_SETTLE_SECONDS_MAX: Final = 5.0
+# Topics that one line names, when messages of a producer that was not closed are lost.
+PRODUCER_TOPICS_NAMED_MAX: Final = 10
 # How long the end of a program may wait for messages of a producer that was not closed.
 PRODUCER_QUEUE_EXIT_SECONDS_MAX: Final = 10.0
 

@@ -260,3 +260,55 @@ def test_a_topic_that_does_not_exist_is_named(bootstrap: str, create_topic: Crea
         producer.close()
     assert producer.failed_count == 1
     assert stored(bootstrap, there) == [2, 4]
+
+
+UNCLOSED = {
+    "sync": """
+producer = Producer({"broker.list": bootstrap})
+producer.send(KeyedMessage(topic, b"1"))
+""",
+    "async": """
+producer = Producer({"broker.list": bootstrap, "producer.type": "async", "queue.time": 3_600_000})
+producer.send([KeyedMessage(topic, b"1"), KeyedMessage(topic, b"2")])
+""",
+    "asyncio": """
+async def main():
+    producer = aio.Producer({"broker.list": bootstrap, "producer.type": "async", "queue.time": 3_600_000})
+    await producer.send([KeyedMessage(topic, b"1"), KeyedMessage(topic, b"2")])
+asyncio.run(main())
+""",
+    "simple": """
+consumer = SimpleConsumer(*bootstrap.split(":"))
+consumer.fetch(FetchRequest(topic, 0, 0))
+""",
+}
+WARNINGS = {
+    "sync": "a Producer, whose sent messages are all written, was not closed",
+    "async": "waits for what it took: 2 for topic {topic} in the queue",
+    "asyncio": "a Producer was not closed, and these are lost: 2 for topic {topic} in the queue",
+    "simple": "a SimpleConsumer of 127.0.0.1",
+}
+
+
+@pytest.mark.parametrize("kind", UNCLOSED)
+def test_an_unclosed_client_ends_with_one_clear_warning(bootstrap: str, topic: str, kind: str) -> None:
+    program = (
+        "import asyncio, sys\n"
+        "from odradek.classic import FetchRequest, KeyedMessage, Producer, SimpleConsumer, aio\n"
+        f"bootstrap, topic = sys.argv[1:]\n{UNCLOSED[kind]}"
+    )
+    if kind == "simple":
+        program = program.replace('*bootstrap.split(":")', '"127.0.0.1", int(bootstrap.split(":")[1])')
+    done = subprocess.run(
+        [sys.executable, "-W", "default::ResourceWarning", "-c", program, bootstrap, topic],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 0, done.stderr
+    assert WARNINGS[kind].format(topic=topic) in done.stderr
+    assert done.stderr.count("ResourceWarning") == 1, done.stderr
+    assert "Task was destroyed" not in done.stderr
+    assert stored(bootstrap, topic) == {"sync": [1], "async": [1, 2]}.get(kind, [])

@@ -21,6 +21,7 @@ from odradek.client.classic.message_sender import MessageSender
 from odradek.client.classic.messages import Encoder, KeyedMessage, Partitioner
 from odradek.client.classic.plugins import Plugins
 from odradek.client.classic.properties import PRODUCER, Properties
+from odradek.client.own_loops import warn_unclosed
 from odradek.foundation.tasks import TaskOwner
 from odradek.network.network import Network
 
@@ -38,6 +39,7 @@ class Producer:
         network: Network | None = None,
     ) -> None:
         """Raises InvalidConfigException. It connects with the first message."""
+        self._is_begun = False
         self.properties = Properties(PRODUCER, properties)
         plugins = Plugins(
             self.properties.given, encoder=encoder, key_encoder=key_encoder, partitioner=partitioner
@@ -69,6 +71,7 @@ class Producer:
     async def send(self, data: Data | Iterable[Data] | str, messages: Messages | None = None) -> None:
         """Write one message or a list, or queue them; as the blocking producer's."""
         events = flat_messages(data, messages)
+        self._is_begun = True
         if self._queue.is_closed:
             raise QueueClosedException("the producer is closed, and takes no more messages")
         if not self._is_queued:
@@ -117,6 +120,11 @@ class Producer:
     def failed_count(self) -> int:
         """The messages that were taken and could not be written."""
         return self._queue.failed_count
+
+    def __del__(self) -> None:
+        if getattr(self, "_is_begun", False) and not self._queue.is_closed:
+            taken = self._queue.describe_unfinished()
+            warn_unclosed(f"a Producer was not closed{f', and these are lost: {taken}' if taken else ''}")
 
     # --- the sending task -------------------------------------------------------------------------------------------
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from odradek.client.classic.message_sender import MessageSender, Note
 from odradek.client.classic.messages import Encoder, KeyedMessage, Partitioner
-from odradek.client.classic.own_loops import EngineThread
 from odradek.client.classic.properties import Properties
+from odradek.client.own_loops import EngineThread
 from odradek.network.network import Network
 
 

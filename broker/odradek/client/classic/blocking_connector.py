@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +15,7 @@ from odradek.client.classic.messages import Decoder
 from odradek.client.classic.properties import CONSUMER, Properties
 from odradek.client.classic.registrations import STATIC, Registration, TopicFilter
 from odradek.client.classic.streams import KafkaStream, OnProgress
-from odradek.client.own_loops import EngineThread
+from odradek.client.own_loops import EngineThread, warn_unclosed
 from odradek.foundation.ids import TopicPartition
 from odradek.network.network import Network
 
@@ -53,6 +55,7 @@ class ConsumerConnector(ConnectorFace[KafkaStream]):
             self._engine.close()
             raise
         self._closed = False
+        self._unclosed = weakref.finalize(self, _warn_unclosed, self.consumer_id, os.getpid())
 
     async def _open(self, start_offsets: StartOffsets | None, network: Network | None) -> None:
         connector = Connector(self.properties, start_offsets=start_offsets, network=network)
@@ -116,6 +119,14 @@ class ConsumerConnector(ConnectorFace[KafkaStream]):
         """
         if not self._closed:
             self._closed = True
+            self._unclosed.detach()
             caller = threading.get_ident()
             self._engine.call(lambda: self._connector.close(caller))
             self._engine.close()
+
+
+def _warn_unclosed(consumer_id: str, process_id: int) -> None:
+    if os.getpid() == process_id:
+        warn_unclosed(
+            f"the ConsumerConnector {consumer_id} was not shut down: what it returned and did not commit comes again"
+        )

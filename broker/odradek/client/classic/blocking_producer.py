@@ -53,7 +53,7 @@ class DefaultEventHandler:
             network=network,
             is_loop_running=False,
         )
-        self._loop = CallerLoop()
+        self._loop = CallerLoop("a Producer, whose sent messages are all written,")
 
     def handle(self, events: Sequence[KeyedMessage]) -> None:
         """Write the messages, and wait until they are."""

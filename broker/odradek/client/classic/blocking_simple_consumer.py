@@ -40,7 +40,7 @@ class SimpleConsumer:
             is_read_committed=is_read_committed,
             network=network,
         )
-        self._loop = CallerLoop()
+        self._loop = CallerLoop(f"a SimpleConsumer of {host}:{port}")
 
     def __enter__(self) -> SimpleConsumer:
         return self

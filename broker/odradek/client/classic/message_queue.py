@@ -8,13 +8,13 @@ is logged, counted, and raised by the next `flush` or `close`.
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
 from odradek.client.classic.errors import FailedToSendMessageException, QueueClosedException
 from odradek.client.classic.messages import KeyedMessage
 from odradek.client.classic.properties import Properties
-from odradek.foundation.client_limits import PRODUCER_QUEUE_FAILURES_MAX
+from odradek.foundation.client_limits import PRODUCER_QUEUE_FAILURES_MAX, PRODUCER_TOPICS_NAMED_MAX
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +93,17 @@ class MessageQueue:
         logger.error("%d messages were not written: %s", len(failures), failures[0][1] if failures else "?")
         self.failed_count += len(failures)
         self._failures += failures[: max(PRODUCER_QUEUE_FAILURES_MAX - len(self._failures), 0)]
+
+    def describe_unfinished(self) -> str:
+        """What was taken and is not written yet, by topics, for a message; empty if there is nothing."""
+        waiting = Counter(message.topic for message in self.messages)
+        names = ", ".join(
+            f"{count} for topic {topic}" for topic, count in waiting.most_common(PRODUCER_TOPICS_NAMED_MAX)
+        )
+        parts = [f"{names} in the queue"] if names else []
+        if self.under_way_count:
+            parts.append(f"{self.under_way_count} under way")
+        return " and ".join(parts)
 
     def raise_failures(self) -> None:
         """Raise FailedToSendMessageException with the failures since the last call, if there are any."""

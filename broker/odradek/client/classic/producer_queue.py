@@ -20,6 +20,7 @@ from odradek.client.classic.message_queue import MessageQueue
 from odradek.client.classic.message_sender import Note
 from odradek.client.classic.messages import CallbackHandler, EventHandler, KeyedMessage
 from odradek.client.classic.properties import Properties
+from odradek.client.own_loops import warn_unclosed
 from odradek.foundation.client_limits import PRODUCER_QUEUE_EXIT_SECONDS_MAX
 
 logger = logging.getLogger(__name__)
@@ -111,16 +112,31 @@ class ProducerQueue:
         while self._thread.is_alive() and (deadline is None or time.monotonic() < deadline):
             self._thread.join(_SLICE_SECONDS)
         if self._thread.is_alive():
-            logger.error("%d messages may be lost: the producer had no time to send them", self.waiting_count)
+            with self._is_due:
+                unfinished = self._queue.describe_unfinished()
+            logger.error("messages may be lost, since the producer had no time to send them: %s", unfinished)
         self._raise_failures()
 
     def _at_exit(self) -> None:
         """The program ends without `close`."""
         if os.getpid() == self._process_id and self._thread.is_alive():
+            with self._is_due:
+                taken = self._queue.describe_unfinished()
+            what = (
+                f"the end of the program waits for what it took: {taken}"
+                if taken
+                else "it had sent all it took"
+            )
             try:
-                self.close(seconds_max=PRODUCER_QUEUE_EXIT_SECONDS_MAX)
-            except FailedToSendMessageException as failure:
-                logger.error("%s", failure)
+                warn_unclosed(f"an asynchronous Producer was not closed, and {what}")
+            finally:
+                self._close_at_exit()
+
+    def _close_at_exit(self) -> None:
+        try:
+            self.close(seconds_max=PRODUCER_QUEUE_EXIT_SECONDS_MAX)
+        except FailedToSendMessageException as failure:
+            logger.error("%s", failure)
 
     def _raise_failures(self) -> None:
         with self._is_due:
