@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from odradek.client.classic.message_sets import ByteBufferMessageSet
 from odradek.client.classic.simple_consumer import FetchRequest
@@ -28,6 +28,7 @@ class SimpleConsumer:
         fetch_wait_ms_max: int = 0,
         fetch_bytes_min: int = 1,
         is_read_committed: bool = False,
+        properties: Mapping[str, object] | None = None,
         network: Network | None = None,
     ) -> None:
         self._consumer = AsyncSimpleConsumer(
@@ -38,6 +39,7 @@ class SimpleConsumer:
             fetch_wait_ms_max=fetch_wait_ms_max,
             fetch_bytes_min=fetch_bytes_min,
             is_read_committed=is_read_committed,
+            properties=properties,
             network=network,
         )
         self._loop = CallerLoop(f"a SimpleConsumer of {host}:{port}")

@@ -7,11 +7,11 @@ from typing import Any
 
 from odradek.client.classic.errors import InvalidConfigException, NoBrokersForPartitionException
 from odradek.client.classic.properties import Properties
+from odradek.client.properties import PLAINTEXT
 from odradek.metadata.registry.registries import open_registry
 from odradek.metadata.registry.store import Store, children_or_none
 
 BROKER_IDS = "/brokers/ids"
-_PLAINTEXT = "PLAINTEXT"
 
 
 def check_one_source(properties: Properties) -> None:
@@ -32,7 +32,7 @@ async def find_bootstrap(properties: Properties, store: Store | None) -> str:
     if store is None:
         return without_ids(properties["metadata.broker.list"])
     try:
-        return ",".join(await find_registered_brokers(store))
+        return ",".join(await find_registered_brokers(store, properties.security.protocol))
     except BaseException:
         await store.close()
         raise
@@ -43,24 +43,27 @@ async def open_session(properties: Properties) -> Store:
     names = ("zookeeper.session.timeout.ms", "zookeeper.connection.timeout.ms")
     return await open_registry(
         f"zookeeper:{properties['zookeeper.connect']}",
-        entries={name: str(properties[name]) for name in names},
+        entries={name: str(properties[name]) for name in names} | properties.security.zookeeper,
     )
 
 
-async def find_registered_brokers(store: Store) -> list[str]:
-    """The plaintext addresses of the brokers that are up. Raises NoBrokersForPartitionException for none."""
+async def find_registered_brokers(store: Store, protocol: str) -> list[str]:
+    """The addresses of this security protocol, of the brokers that are up.
+
+    Raises NoBrokersForPartitionException for none.
+    """
     names = await children_or_none(store, BROKER_IDS)
     nodes = await store.get_many([f"{BROKER_IDS}/{name}" for name in names])
     there = [node for node in nodes if node is not None]
-    addresses = [address for node in there if (address := _address(node.data))]
+    addresses = [address for node in there for address in _addresses(node.data, protocol)]
     if not there:
         raise NoBrokersForPartitionException(
             "no broker is registered in ZooKeeper below /brokers/ids; check zookeeper.connect and its chroot"
         )
     if not addresses:
         raise NoBrokersForPartitionException(
-            f"none of the {len(there)} brokers in ZooKeeper has a listener without TLS and login, which this client "
-            "needs; give brokers one with the protocol PLAINTEXT"
+            f"none of the {len(there)} brokers in ZooKeeper has a listener of {protocol}; set security.protocol to that "
+            f"of a listener, or give brokers one with {protocol}"
         )
     return addresses
 
@@ -74,19 +77,19 @@ def without_ids(brokers: str) -> str:
     return ",".join(addresses)
 
 
-def _address(data: bytes) -> str | None:
-    """Of a registration: an endpoint without TLS and login, else its host and port (0.8)."""
+def _addresses(data: bytes, protocol: str) -> list[str]:
+    """Of a registration: its endpoints of this protocol, else the host and port of before 0.9."""
     try:
         node: Any = json.loads(data)
-        protocols = node.get("listener_security_protocol_map") or {}
+        protocols: dict[str, str] = node.get("listener_security_protocol_map") or {}
+        found = []
         for endpoint in node.get("endpoints") or ():
-            name, _, address = endpoint.partition("://")
-            # Before listeners had names, the protocol was the name.
-            if protocols.get(name, name) == _PLAINTEXT:
-                return str(address)
-        if node.get("host") and int(node.get("port", -1)) > 0:
+            listener, _, address = str(endpoint).partition("://")
+            if protocols.get(listener, listener) == protocol:
+                found.append(address)
+        if not found and protocol == PLAINTEXT and node.get("host") and int(node.get("port", -1)) > 0:
             host = str(node["host"])
-            return f"[{host}]:{node['port']}" if ":" in host else f"{host}:{node['port']}"
+            found.append(f"[{host}]:{node['port']}" if ":" in host else f"{host}:{node['port']}")
     except (ValueError, AttributeError, TypeError):
-        return None
-    return None
+        return []
+    return found

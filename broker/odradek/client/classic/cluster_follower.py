@@ -39,6 +39,7 @@ class ClusterFollower:
         interval_ms = properties[REFRESH_INTERVAL]
         self._interval_seconds: float | None = None if interval_ms < 0 else interval_ms / 1000
         self._client = client
+        self._protocol = properties.security.protocol
         self._store = store
         self._refreshed_at = self._asked_at = _now()
         self._are_brokers_changed = False
@@ -143,7 +144,7 @@ class ClusterFollower:
             # Leaders are elected a moment later.
             self._settled_at = _now() + PRODUCER_BROKERS_SETTLE_SECONDS_MAX
             try:
-                self._client.update_bootstrap(await find_registered_brokers(store))
+                self._client.update_bootstrap(await find_registered_brokers(store, self._protocol))
             except NoBrokersForPartitionException as failure:
                 logger.warning("%s", failure)
             except BaseException:

@@ -82,7 +82,7 @@ class Connector:
             raise InvalidConfigException(f"group.id is {properties['group.id']!r}; it may not have a '/'")
         self._properties = properties
         self._start_offsets = start_offsets
-        self._network = network
+        self._network = properties.security.network(network, client_id=properties["client.id"])
         self._given_store = store
         self._random = Random()
         self.group: str = properties["group.id"]
@@ -128,7 +128,7 @@ class Connector:
 
     async def _connect(self) -> None:
         self._client = Client(
-            ",".join(await find_registered_brokers(self._store)),
+            ",".join(await find_registered_brokers(self._store, self._properties.security.protocol)),
             client_id=self._properties["client.id"],
             request_timeout_ms=self._properties["request.timeout.ms"],
             network=self._network,

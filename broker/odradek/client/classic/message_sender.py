@@ -97,7 +97,7 @@ class MessageSender:
         self._encoder = encoder or DefaultEncoder()
         self._key_encoder = key_encoder or self._encoder
         self._partitioner = partitioner or HashPartitioner()
-        self._network = network
+        self._network = properties.security.network(network, client_id=properties["client.id"])
         self._random = Random()
         self._is_loop_running = is_loop_running
         self._client: Client | None = None

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from odradek.client.classic.errors import InvalidConfigException
+from odradek.client.classic.security import ClientSecurity
 from odradek.foundation.errors import SettingError
 from odradek.foundation.settings.declaration import OneOf, boolean, integer, text, words
 from odradek.foundation.settings.tables import SettingTable
@@ -31,6 +32,8 @@ class Properties:
         """Raises InvalidConfigException for an unknown name, a wrong value, and two spellings that disagree."""
         texts = {name: _text(value) for name, value in given.items()}
         self.given = dict(given)
+        self.security = ClientSecurity(texts)
+        texts = {name: value for name, value in texts.items() if name not in self.security.names}
         try:
             self._values = declared.read(declared.collect(texts))
         except SettingError as failure:
@@ -86,6 +89,9 @@ PRODUCER: Final = SettingTable(
         "max.message.size": integer(1000000, "the largest encoded message in bytes", 1),
     },
 )
+
+# All else are arguments there.
+SIMPLE_CONSUMER: Final = SettingTable({})
 
 CONSUMER: Final = SettingTable(
     _COMMON,

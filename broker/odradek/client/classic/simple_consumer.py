@@ -6,13 +6,14 @@ answers NotLeaderOrFollower otherwise, and nothing is looked up or retried.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from struct import Struct, error
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.client.addresses import Address
 from odradek.client.classic.errors import InvalidConfigException
 from odradek.client.classic.message_sets import ByteBufferMessageSet
+from odradek.client.classic.properties import SIMPLE_CONSUMER, Properties
 from odradek.client.connection import BrokerConnection
 from odradek.client.consumer.fetches import CompletedFetch, FetchBounds, fetch_on
 from odradek.client.errors import ClientClosed, ConnectionFailed, raise_for
@@ -52,7 +53,8 @@ class FetchRequest(NamedTuple):
 class SimpleConsumer:
     """`async with SimpleConsumer("127.0.0.1", 9092) as consumer: messages = await consumer.fetch(request)`.
 
-    `is_read_committed` leaves out aborted transactions and what is still undecided. `network` is for tests and for TLS.
+    `is_read_committed` leaves out aborted transactions and what is still undecided. `properties` may have TLS and a
+    login: security.protocol, sasl.* and ssl.*. `network` is for tests.
     """
 
     def __init__(
@@ -65,8 +67,10 @@ class SimpleConsumer:
         fetch_wait_ms_max: int = 0,
         fetch_bytes_min: int = 1,
         is_read_committed: bool = False,
+        properties: Mapping[str, object] | None = None,
         network: Network | None = None,
     ) -> None:
+        """Raises InvalidConfigException."""
         if so_timeout_ms <= 0:
             raise InvalidConfigException(f"so_timeout_ms is {so_timeout_ms}; it takes milliseconds from 1 on")
         self._address = Address(host, port)
@@ -75,7 +79,8 @@ class SimpleConsumer:
         self._wait_ms_max = fetch_wait_ms_max
         self._bytes_min = fetch_bytes_min
         self._is_read_committed = is_read_committed
-        self._network = network or SystemNetwork()
+        security = Properties(SIMPLE_CONSUMER, properties or {}).security
+        self._network = security.network(network, client_id=client_id) or SystemNetwork()
         self._connection: BrokerConnection | None = None
         self._turn = 0
         self._closed = False
