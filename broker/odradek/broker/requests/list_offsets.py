@@ -6,6 +6,7 @@
                            a time counts until its segment is deleted
     -4 earliest local      the log's start: there is no tiered storage (KIP-405)
     -5 latest tiered       no offset: there is no tiered storage
+    -2^62 and below        a segment's start: see `wire.protocol.segment_starts`
     -64 compacted up to    for brokers alone, of any replica: see `broker.replication.removal_bounds`
 
 Latest and earliest, which Spark and every consumer ask for at each start and poll, come from memory. A look-up by time
@@ -40,10 +41,12 @@ from odradek.foundation.errors import (
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.network.pending import Pending
 from odradek.storage.compaction.candidates import first_dirty_offset
+from odradek.storage.log import Log
 from odradek.storage.lookup import Search, TimestampOffset
 from odradek.wire.protocol.errors import error_code
 from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.cluster import ListOffsetsPartition, ListOffsetsRequest
+from odradek.wire.protocol.segment_starts import offset_of_time
 
 logger = logging.getLogger(__name__)
 
@@ -200,7 +203,7 @@ def _describe_offset(index: int, offset: int, timestamp_ms: int, leader_epoch: i
 
 def _check_known(timestamp_ms: int, version: int) -> None:
     """Raises UnsupportedVersion for a special value that `version` does not have."""
-    if timestamp_ms >= 0:
+    if timestamp_ms >= 0 or offset_of_time(timestamp_ms) is not None:
         return
     first = _FIRST_VERSIONS.get(timestamp_ms)
     if first is None:
@@ -237,6 +240,17 @@ def _find(partition: Partition, timestamp_ms: int, *, limit: int) -> tuple[int, 
         return start, -1, epoch
     if timestamp_ms == LATEST_TIERED:
         return _NOTHING
+    before = offset_of_time(timestamp_ms)
+    if before is not None:
+        return _find_segment_start(log, min(before, limit))
     if timestamp_ms == MAX_TIMESTAMP:
         return log.search_newest(offset_limit=limit)
     return log.search_timestamp(timestamp_ms, offset_limit=limit)
+
+
+def _find_segment_start(log: Log, before: int) -> tuple[int, int, int]:
+    """(start, time of its newest record, -1) of the newest segment that starts before an offset."""
+    if before <= log.log_start_offset:
+        return _NOTHING
+    segment = log.segments.all[log.segments.floor(before - 1)]
+    return max(segment.base_offset, log.log_start_offset), segment.retention_timestamp_ms(), -1

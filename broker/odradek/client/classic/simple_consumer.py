@@ -8,19 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from struct import Struct, error
+from time import time_ns
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.client.addresses import Address
+from odradek.client.admin.results import ListedOffset
 from odradek.client.classic.errors import InvalidConfigException
 from odradek.client.classic.message_sets import ByteBufferMessageSet
 from odradek.client.classic.properties import SIMPLE_CONSUMER, Properties
 from odradek.client.connection import BrokerConnection
 from odradek.client.consumer.fetches import CompletedFetch, FetchBounds, fetch_on
 from odradek.client.errors import ClientClosed, ConnectionFailed, raise_for
-from odradek.foundation.errors import UnknownTopicOrPartition
+from odradek.foundation.errors import UnknownTopicOrPartition, UnsupportedVersion
 from odradek.foundation.ids import TopicPartition
 from odradek.network.network import Network, SystemNetwork
 from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.segment_starts import time_of_offset
 
 if TYPE_CHECKING:
     from odradek.wire.protocol.messages import AnyMessage
@@ -159,9 +162,11 @@ class SimpleConsumer:
     ) -> list[int]:
         """Up to `max_num_offsets` offsets, descending. `time` is in milliseconds, or LATEST_TIME, EARLIEST_TIME.
 
-        Brokers before Kafka 4.0 answer with the first offsets of segments that are older than `time`, by the files'
-        times. From 4.0 on there is one offset, of the first message that is as young as `time` or younger (the end of
-        the log without one). Then the start of the log follows it if more are asked for.
+        They are the starts of segments whose newest message is not younger than `time`, and the end of the log where
+        that is not in the future. LATEST_TIME begins at the end, EARLIEST_TIME gives the start of the log.
+
+        Apache Kafka from 4.0 on tells no segments. There is one offset then, of the first message that is as young as
+        `time` or younger (the end of the log without one). The start of the log follows it if more are asked for.
         """
         if max_num_offsets < 1:
             raise ValueError(f"max_num_offsets is {max_num_offsets}; it has to be at least 1")
@@ -169,16 +174,45 @@ class SimpleConsumer:
         key = TopicPartition(topic, partition)
         if connection.offers_version(ApiKey.LIST_OFFSETS, OFFSET_LISTS_VERSION):
             return await _ask_offset_list(connection, key, time, max_num_offsets)
-        first = await self._list_offset(connection, key, time)
+        try:
+            return await self._find_segment_starts(connection, key, time, max_num_offsets)
+        except UnsupportedVersion:
+            return await self._find_by_time(connection, key, time, max_num_offsets)
+
+    async def _find_segment_starts(
+        self, connection: BrokerConnection, key: TopicPartition, time: int, max_num_offsets: int
+    ) -> list[int]:
+        """As version 0 answers it. Raises UnsupportedVersion where the broker does not tell segments."""
+        if time == EARLIEST_TIME:
+            return [(await self._list_offset(connection, key, EARLIEST_TIME)).offset]
+        end = (await self._list_offset(connection, key, LATEST_TIME)).offset
+        is_all = time == LATEST_TIME
+        offsets = [end] if is_all or time >= time_ns() // 1_000_000 else []
+        before = end
+        while len(offsets) < max_num_offsets:
+            found = await self._list_offset(connection, key, time_of_offset(before))
+            if found.offset < 0:
+                break
+            before = found.offset
+            if is_all or offsets or found.timestamp_ms <= time:
+                offsets.append(before)
+        return offsets
+
+    async def _find_by_time(
+        self, connection: BrokerConnection, key: TopicPartition, time: int, max_num_offsets: int
+    ) -> list[int]:
+        first = (await self._list_offset(connection, key, time)).offset
         if first < 0:
-            first = await self._list_offset(connection, key, LATEST_TIME)
+            first = (await self._list_offset(connection, key, LATEST_TIME)).offset
         offsets = [first]
         if max_num_offsets > 1 and time != EARLIEST_TIME:
-            start = await self._list_offset(connection, key, EARLIEST_TIME)
+            start = (await self._list_offset(connection, key, EARLIEST_TIME)).offset
             offsets += [start] * (start != first)
         return offsets
 
-    async def _list_offset(self, connection: BrokerConnection, key: TopicPartition, time: int) -> int:
+    async def _list_offset(
+        self, connection: BrokerConnection, key: TopicPartition, time: int
+    ) -> ListedOffset:
         response: AnyMessage = await connection.request(
             ApiKey.LIST_OFFSETS,
             versions=LIST_OFFSETS_VERSIONS,
@@ -196,7 +230,7 @@ class SimpleConsumer:
         )
         answer = response.topics[0].partitions[0]
         raise_for(answer.error_code, about=f"partition {key}")
-        return int(answer.offset)
+        return ListedOffset(int(answer.offset), int(answer.timestamp), -1)
 
 
 def _no_answer(key: TopicPartition) -> CompletedFetch:
