@@ -222,6 +222,10 @@ LOG_DIRECTORY_ROOM_BYTES_MIN: Final = 4 * 1024 * 1024
 # Measured: closing 1,000 partitions took 8.2 s with one thread, 0.5 s with 4 and 0.3 s with 16.
 FLUSH_THREADS_MAX: Final = 16
 
+# How long a retention policy of the operator's may decide on one log. A sum over the segments of a large log takes
+# milliseconds, and a question to another system some seconds.
+RETENTION_POLICY_SECONDS_MAX: Final = 10.0
+
 # Bytes of records that a coordinator puts into one batch of its internal topic, unless one change alone is larger.
 # It is below the smallest max.message.bytes in use, and one append serves thousands of commits.
 COORDINATOR_BATCH_BYTES_MAX: Final = 512 * 1024

@@ -38,7 +38,7 @@ from odradek.storage.lookup import Search, TimestampOffset
 from odradek.storage.open_files import OpenFiles
 from odradek.storage.producer_rules import ProducerRules
 from odradek.storage.recovery import replay_producers
-from odradek.storage.retention import old_segments
+from odradek.storage.retention import LogView, old_segments, view_log
 from odradek.storage.segment import Segment
 from odradek.storage.segment_set import SegmentSet
 from odradek.storage.transaction_index import AbortedTxn
@@ -414,10 +414,25 @@ class Log:
             self._health.report_shortage(error)
         self._unsynced.add_file(EPOCHS_FILE)
 
-    def delete_old_segments(self, high_watermark: int | None = None) -> int:
+    def view_retention(self, high_watermark: int) -> LogView | None:
+        """What a retention policy decides on; None where nothing may be deleted. Raises KafkaStorageError."""
+        with self._health.attempt("a look at its segments"):
+            return view_log(
+                self.segments,
+                topic=self.topic_partition.topic,
+                partition=self.topic_partition.partition,
+                log_end_offset=self.log_end_offset,
+                high_watermark=high_watermark,
+                config=self.config,
+                now_ms=self._clock.wall_ms(),
+            )
+
+    def delete_old_segments(
+        self, high_watermark: int | None = None, *, chosen_offset: int | None = None
+    ) -> int:
         """Delete the oldest segments that are past retention and lie wholly below `high_watermark`.
 
-        Returns how many. Raises KafkaStorageError.
+        `chosen_offset` is what a retention policy decided. Returns how many. Raises KafkaStorageError.
         """
         with self._health.attempt("a deletion"):
             segments = old_segments(
@@ -427,6 +442,7 @@ class Log:
                 high_watermark=high_watermark,
                 config=self.config,
                 now_ms=self._clock.wall_ms(),
+                chosen_offset=chosen_offset,
             )
             return self._delete(segments) if segments else 0
 

@@ -32,6 +32,7 @@ from odradek.broker.replication.housekeeping import Housekeeping
 from odradek.broker.replication.inter_broker_client import InterBrokerClient
 from odradek.broker.replication.purgatory import Purgatory
 from odradek.broker.replication.removal_bounds import RemovalBounds
+from odradek.broker.replication.retention_policy import RetentionPolicy, load_policy
 from odradek.broker.requests.context import RequestParts
 from odradek.broker.requests.counters import RequestCounters
 from odradek.broker.requests.dispatch import Dispatcher
@@ -279,6 +280,7 @@ class BrokerProcess(Generic[ControlT]):
         )
 
     async def _load_logs(self) -> None:
+        policy = load_policy(self.settings.log_retention_policy)
         self.partitions = HostedPartitions(
             broker_id=self.broker_id,
             images=self.images,
@@ -299,6 +301,7 @@ class BrokerProcess(Generic[ControlT]):
             flusher=self.flusher,
             clock=self.clock,
             current_settings=lambda: self.dynamic_settings.current,
+            retention_policy=None if policy is None else RetentionPolicy(policy),
         )
         self._closing.push_async_callback(self.housekeeping.stop)
         asking = InterBrokerClient(

@@ -31,7 +31,9 @@ async def _at_once() -> bool:
 
 
 class ReplicaContext:
-    """A broker of a cluster sets `is_leadership_certain`, `confirm_leadership`, `is_registry_silent` and `followed_as_of`."""
+    """A broker of a cluster sets what is known of leaders: `is_leadership_certain`, `confirm_leadership`,
+    `is_registry_silent` and `followed_as_of`.
+    """
 
     def __init__(
         self,

@@ -19,6 +19,7 @@ from odradek.broker.replication.blocking import BlockingWork, Result
 from odradek.broker.replication.flusher import Flusher
 from odradek.broker.replication.hosted_partitions import HostedPartitions
 from odradek.broker.replication.partition import Partition
+from odradek.broker.replication.retention_policy import RetentionPolicy
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import KafkaStorageError
 from odradek.foundation.limits import FLUSH_THREADS_MAX
@@ -50,6 +51,7 @@ class Housekeeping:
         flusher: Flusher,
         clock: Clock,
         current_settings: Callable[[], Settings],
+        retention_policy: RetentionPolicy | None = None,
     ) -> None:
         self._partitions = partitions
         self._log_manager = log_manager
@@ -57,6 +59,7 @@ class Housekeeping:
         self._flusher = flusher
         self._clock = clock
         self._settings = current_settings
+        self._retention_policy = retention_policy
         self._retry_seconds = _RETRY_SECONDS_MIN
         self._tasks = TaskOwner("housekeeping")
         # Jobs in threads, at most one for each duty; a job continues when its duty is cancelled.
@@ -117,17 +120,27 @@ class Housekeeping:
             await asyncio.sleep(max(0.001, seconds()))
 
     async def apply_retention(self) -> None:
-        """Delete what is past retention.ms and retention.bytes, log by log."""
+        """Delete what is past retention.ms and retention.bytes, or what the policy chooses, log by log."""
         for partition in self._partitions:
             if partition.gone is None:
                 try:
-                    partition.apply_retention()
+                    if self._retention_policy is None:
+                        partition.apply_retention()
+                    else:
+                        await self._apply_policy(partition, self._retention_policy)
                 except (OSError, KafkaStorageError) as failure:
                     logger.error("retention of %s failed: %s", partition.topic_partition, failure)
                 except Exception:
                     # A defect in one log must not let all after it grow.
                     logger.exception("retention of %s failed", partition.topic_partition)
                 await asyncio.sleep(0)
+
+    async def _apply_policy(self, partition: Partition, policy: RetentionPolicy) -> None:
+        view = partition.log.view_retention(partition.high_watermark)
+        # Without segments to choose from, what DeleteRecords gave up may still go.
+        chosen = partition.log.log_start_offset if view is None else await policy.choose(view)
+        if partition.gone is None:
+            partition.apply_retention(chosen)
 
     async def flush_due(self) -> None:
         """Flush the logs whose flush.ms has passed, or that have closed a segment; a few in parallel."""

@@ -141,9 +141,9 @@ class Partition:
 
     # --- the log's start ---------------------------------------------------------------------------------------------
 
-    def apply_retention(self) -> int:
-        """Delete the segments that are past retention and below the high watermark; how many."""
-        count, has_moved = self.replica.apply_retention()
+    def apply_retention(self, chosen_offset: int | None = None) -> int:
+        """Delete the segments below the high watermark that are past retention, or that a policy chose; how many."""
+        count, has_moved = self.replica.apply_retention(chosen_offset)
         if has_moved:
             self._callbacks.log_start_moved(self)
         return count

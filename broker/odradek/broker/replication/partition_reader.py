@@ -113,8 +113,9 @@ class PartitionReader:
         has, and a broker that was stopped or cut off for some time may no longer lead.
 
         Kafka answers OFFSET_OUT_OF_RANGE in both cases, and clients that know that they read from a follower ask the
-        leader next. LeadershipUnconfirmed lets a fetch wait for the controller's word. Below a follower's start this broker does the same: franz-go returns to the leader for nothing
-        else, and retention deletes the same records there.
+        leader next. LeadershipUnconfirmed lets a fetch wait for the controller's word. Below a follower's start this
+        broker does the same as Kafka: franz-go returns to the leader for nothing else, and retention deletes the same
+        records there.
         """
         replica = self._replica
         if replica.refusal is not None:

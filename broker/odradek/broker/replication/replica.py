@@ -190,13 +190,13 @@ class Replica:
         self.log.advance_log_start(offset)
         return self._has_log_start_moved(before)
 
-    def apply_retention(self) -> tuple[int, bool]:
-        """Delete the segments that are past retention and below the high watermark.
+    def apply_retention(self, chosen_offset: int | None = None) -> tuple[int, bool]:
+        """Delete the segments that are past retention, or that a policy chose, and below the high watermark.
 
         Returns how many there were, and whether the log's start moved.
         """
         before = self.log.log_start_offset
-        count = self.log.delete_old_segments(self.high_watermark)
+        count = self.log.delete_old_segments(self.high_watermark, chosen_offset=chosen_offset)
         return count, self._has_log_start_moved(before)
 
     def _has_log_start_moved(self, before: int) -> bool:

@@ -83,6 +83,12 @@ class SegmentSettings:
 class RetentionSettings:
     """Retention."""
 
+    log_retention_policy: str | None = text(
+        None,
+        "The function that chooses which old segments are deleted, as MODULE:FUNCTION on the broker's PYTHONPATH; "
+        "without it retention by time and by size.",
+    )
+
     log_cleanup_policy: tuple[str, ...] = words(
         ("delete",),
         "What happens to old segments: delete them, compact them by key, or both.",
