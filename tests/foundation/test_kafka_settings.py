@@ -45,8 +45,8 @@ UNDECLARED = {
 OF_THE_AUTHORIZER = {"super.users", "allow.everyone.if.no.acl.found"}
 # Of a version after 4.1: KIP-1066.
 LATER = {"cordoned.log.dirs"}
-# Of Odradek alone: Kafka has no such port.
-OWN = {"admin.listener.name"}
+# Of Odradek alone: Kafka has no such port, and no rule of retention besides its own.
+OWN = {"admin.listener.name", "log.retention.policy"}
 # Lower bounds of Kafka's that only code checks, or that are written in the type.
 BOUND_ELSEWHERE = {"authorizer.class.name"}
 
