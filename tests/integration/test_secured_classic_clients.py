@@ -15,6 +15,7 @@ from odradek.classic import (
 )
 from odradek.errors import ConnectionFailed
 from odradek.foundation.registry_errors import StoreError
+from tests.support.polling import SECONDS_MAX
 from tests.support.secured_cluster import (
     KEY_SECRET,
     PLAIN,
@@ -49,7 +50,7 @@ def to_zookeeper(cluster: SecuredCluster) -> dict[str, str]:
 def test_clients_log_in_to_brokers_and_to_zookeeper(secured_cluster: SecuredCluster) -> None:
     secured, unique = secured_cluster, "classic-clients"
     admin = AdminClient(secured.root)
-    admin.create_topics([NewTopic(unique, 1, 3)])[unique].result(60)
+    admin.create_topics([NewTopic(unique, 1, 3)])[unique].result(SECONDS_MAX)
     brokers, zookeeper = to_brokers(secured), to_zookeeper(secured)
     with Producer({**zookeeper, **brokers}) as producer:
         producer.send(KeyedMessage(unique, b"a"))

@@ -36,6 +36,7 @@ EXCEPTIONS: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {
             2,
             "The request as brokers read it, and that of the SimpleConsumer in Kafka's documents.",
         ),
+        "Message": (2, "The one that the wire's messages inherit, and the payload in Kafka's documents."),
         "PartitionData": (2, _SCHEMAS),
         "Producer": (4, f"{_TWINS} Two are those of Kafka's documents."),
         "SimpleConsumer": (2, _TWINS),

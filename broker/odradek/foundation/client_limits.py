@@ -29,8 +29,8 @@ CLIENT_TOPIC_GONE_SECONDS: Final = 5.0
 PRODUCER_QUEUE_FAILURES_MAX: Final = 10_000
 # How often a message without a key goes to another partition since its leader is lost, as Kafka 0.8 retries.
 PRODUCER_MOVES_MAX: Final = 3
-# The pause between two requests for metadata that changes, and how long it is asked for after brokers came or went: so
-# long may the election of leaders take.
+# The pause between two requests for metadata that changes, and how long it is asked for after brokers came or went. The
+# election of leaders may take so long.
 PRODUCER_METADATA_PAUSE_SECONDS: Final = 0.5
 PRODUCER_BROKERS_SETTLE_SECONDS_MAX: Final = 5.0
 # Topics that one line names, when messages of a producer that was not closed are lost.

@@ -1,7 +1,7 @@
 """Algorithm 1 as a model: real connectors share partitions in a registry in memory, in virtual time, under one seed.
 
-Members join, leave, crash, stand still beyond their sessions and lose their connections; partitions and topics come;
-brokers come and go, so that some partitions have no leader. Nodes, shares, streams and leases are the product's own.
+Members join, leave, crash, stand still beyond their sessions and lose their connections; partitions and topics come.
+Brokers come and go, so that some partitions have no leader. Nodes, shares, streams and leases are the product's own.
 Only the brokers are the model's: a reader gives the records of logs whose leader is there.
 
     python -m tests.client.classic.group_model FIRST_SEED COUNT

@@ -15,7 +15,7 @@ from odradek.client.classic.properties import PRODUCER, Properties
 from tests.support.cluster_processes import Cluster
 from tests.support.local_process import running
 from tests.support.peers import topic_creator
-from tests.support.polling import eventually, wait_until
+from tests.support.polling import SECONDS_MAX, eventually, wait_until
 from tests.support.stories import in_real_time
 from tests.support.zookeeper import ZooKeeper
 
@@ -34,7 +34,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, zookeeper: ZooKeeper) -> I
 def grow(cluster: Cluster, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     for future in admin.create_partitions([NewPartitions(topic, PARTITIONS)]).values():
-        future.result(30)
+        future.result(SECONDS_MAX)
 
 
 def filled(cluster: Cluster, topic: str) -> int:
@@ -94,7 +94,7 @@ async def test_new_partitions_are_written_to_in_asyncio(cluster: Cluster) -> Non
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_brokers_that_come_take_the_place_of_those_that_go(cluster: Cluster, kind: str) -> None:
-    """The producer has never been told of broker 2 when broker 1, which it knows, goes."""
+    """The producer knows nothing of broker 2 when broker 1, which it knows, goes."""
     topic = topic_creator(cluster.bootstrap)(PARTITIONS)
     one, two = cluster.brokers[1], cluster.brokers[2]
     two.stop()

@@ -352,7 +352,7 @@ def test_an_id_that_is_taken_is_an_error(group: Group) -> None:
 
 
 def test_the_first_fetch_beyond_the_end_is_out_of_range(group: Group) -> None:
-    """The broker has the controller's word by then, although nobody asks again."""
+    """The broker has the controller's word by then, although the client does not ask again."""
     host, _, port = group.cluster.bootstrap.rpartition(":")
     with SimpleConsumer(host, int(port)) as consumer:
         topic = group.topic(range(3))

@@ -114,7 +114,7 @@ class PartitionReader:
 
         Kafka answers OFFSET_OUT_OF_RANGE in both cases, and clients that know that they read from a follower ask the
         leader next. LeadershipUnconfirmed lets a fetch wait for the controller's word. Below a follower's start this
-        broker does the same as Kafka: franz-go returns to the leader for nothing else, and retention deletes the same
+        broker does the same as Kafka: franz-go returns to the leader for nothing else. Retention deletes the same
         records there.
         """
         replica = self._replica

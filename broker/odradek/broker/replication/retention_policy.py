@@ -16,7 +16,7 @@ import inspect
 import logging
 import threading
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 from odradek.foundation.errors import SettingError
 from odradek.foundation.limits import RETENTION_POLICY_SECONDS_MAX
@@ -35,7 +35,7 @@ def load_policy(path: str | None) -> Policy | None:
     try:
         if not colon or not names:
             raise ValueError("it has no ':'")
-        found: Any = importlib.import_module(module)
+        found: object = importlib.import_module(module)
         for name in names.split("."):
             found = getattr(found, name)
         if not callable(found):

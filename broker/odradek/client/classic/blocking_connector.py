@@ -6,7 +6,6 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping
-from typing import Any
 
 from odradek.client.classic.connector import Connector
 from odradek.client.classic.connector_face import ConnectorFace
@@ -24,9 +23,11 @@ class Consumer:
     """Makes consumers as document 002 does: `connector = Consumer.create(properties)`."""
 
     @staticmethod
-    def create(properties: Mapping[str, object], **given: Any) -> ConsumerConnector:
+    def create(
+        properties: Mapping[str, object], *, start_offsets: StartOffsets | None = None
+    ) -> ConsumerConnector:
         """Connect to the cluster. Takes and raises what ConsumerConnector does."""
-        return ConsumerConnector(properties, **given)
+        return ConsumerConnector(properties, start_offsets=start_offsets)
 
 
 class ConsumerConnector(ConnectorFace[KafkaStream]):

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Self
 
 from odradek.client.classic.background_sender import BackgroundSender
 from odradek.client.classic.errors import InvalidConfigException, QueueClosedException
@@ -72,6 +72,8 @@ class Producer:
     place of encoding, partitioning and sending. `callback_handler` follows the queue of an asynchronous producer.
     """
 
+    _kind: str | None = None
+
     def __init__(
         self,
         properties: Mapping[str, object],
@@ -84,7 +86,7 @@ class Producer:
         network: Network | None = None,
     ) -> None:
         """Raises InvalidConfigException. It connects with the first message."""
-        self.properties = Properties(PRODUCER, properties)
+        self.properties = Properties(PRODUCER, _set_kind(properties, self._kind))
         plugins = Plugins(
             self.properties.given,
             encoder=encoder,
@@ -202,9 +204,7 @@ def _messages_of(topic: str, messages: Messages | None, partition: int | None = 
 class SyncProducer(Producer):
     """The synchronous producer that Producer wraps (document 002): a topic, its messages, and a partition if wanted."""
 
-    def __init__(self, properties: Mapping[str, object], **given: Any) -> None:
-        """As Producer's, with producer.type=sync."""
-        super().__init__(_with_type(properties, "sync"), **given)
+    _kind = "sync"
 
     def send(  # type: ignore[override]
         self, topic: str, messages: Messages, partition: int | None = None
@@ -216,9 +216,7 @@ class SyncProducer(Producer):
 class AsyncProducer(Producer):
     """The producer with a queue that Producer wraps (document 002)."""
 
-    def __init__(self, properties: Mapping[str, object], **given: Any) -> None:
-        """As Producer's, with producer.type=async."""
-        super().__init__(_with_type(properties, "async"), **given)
+    _kind = "async"
 
     def send(  # type: ignore[override]
         self, topic: str, event: object, partition: int | None = None
@@ -227,7 +225,10 @@ class AsyncProducer(Producer):
         super().send(KeyedMessage(topic, event, partition=partition))
 
 
-def _with_type(properties: Mapping[str, object], kind: str) -> dict[str, object]:
+def _set_kind(properties: Mapping[str, object], kind: str | None) -> Mapping[str, object]:
+    """The properties of one of the two low-level producers, which has its kind."""
+    if kind is None:
+        return properties
     if str(properties.get("producer.type", kind)).strip() != kind:
         raise InvalidConfigException(f"this producer is {kind}; leave out producer.type, or use Producer")
     return {**properties, "producer.type": kind}

@@ -1,8 +1,8 @@
 """Keeps a producer's metadata in step with the cluster (document 002, "Producer": its ZooKeeper watchers).
 
 With `zk.connect` it watches the brokers that come and go, and the topics that the producer writes to. A controller
-writes the registry before the brokers know, so brokers are asked until they tell what the registry has. With a list of
-brokers, and besides, metadata of a certain age is asked for again (topic.metadata.refresh.interval.ms).
+writes the registry before the brokers know, so brokers are asked until they report what the registry has. With a list
+of brokers, and besides, metadata of a certain age is asked for again (topic.metadata.refresh.interval.ms).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ are in `group_nodes`, and what programs see in `streams`.
 
 Changes close together make one pass. A claim that another consumer's partitions prevent is tried again until it
 succeeds, with growing pauses. A consumer whose share does not change continues to read. A partition whose first offset
-no leader tells is owned, and read once there is a leader; the others do not wait for it.
+no leader reports is owned, and read once there is a leader; the others do not wait for it.
 
 Algorithm 1 says which consumer thread reads which partitions of a topic (document 000, and 002 "rebalancing"). The
 documents give each consumer size(P)/size(C) partitions, which leaves the remainder without an owner. Kafka's own
@@ -445,7 +445,7 @@ class Connector:
         self._is_unstarted.set()
 
     async def _start_late_ones(self) -> None:
-        """Read partitions that had no leader when they were claimed, as soon as a leader tells where they begin."""
+        """Read partitions that had no leader when they were claimed, as soon as a leader reports where they begin."""
         while True:
             await self._is_unstarted.wait()
             await asyncio.sleep(CONSUMER_FIRST_OFFSETS_PAUSE_SECONDS)

@@ -64,8 +64,8 @@ class GroupOffsets:
         return Starts(known | first.offsets, first.failures)
 
     async def find_first(self, partitions: Collection[TopicPartition]) -> Starts:
-        """Where partitions begin for which the group has no offset. Those without a leader, or whose leader does not
-        answer soon, have a failure that may be retried, and do not delay the others for long.
+        """Where partitions begin for which the group has no offset. Those whose leader does not
+        answer soon, or that have none, have a failure that may be retried. They do not delay the others for long.
         """
         found = Starts({}, {})
         asking = {

@@ -107,7 +107,7 @@ class MessageSender:
         self._tasks = TaskOwner("message sender")
         self._is_closed = False
         self._waiting: dict[str, asyncio.Task[None]] = {}
-        """By topic: messages that wait until a broker tells the topic's partitions."""
+        """By topic: messages that wait until a broker reports the topic's partitions."""
         self._bound: Counter[TopicPartition] = Counter()
         """The messages under way that have to stay with their partition."""
         self._unreachable: dict[int, float] = {}
@@ -239,7 +239,7 @@ class MessageSender:
             if not is_found:
                 raise NoBrokersForPartitionException(f"topic {topic!r} has no partitions")
         except asyncio.CancelledError:
-            note([row.event for row in rows], _closed())
+            note([row.event for row in rows], _build_closed())
             raise
         except Exception as failure:
             note([row.event for row in rows], failure)
@@ -277,7 +277,7 @@ class MessageSender:
                 await self._put_chunk(key, chunk, note)
             except asyncio.CancelledError:
                 for _, rest in chunks[place:]:
-                    note([row.event for row in rest], _closed())
+                    note([row.event for row in rest], _build_closed())
                 raise
 
     def _choose_free(self, partitions: Sequence[PartitionInfo]) -> int:
@@ -322,7 +322,7 @@ class MessageSender:
                 on_done=on_done,
             )
         except asyncio.CancelledError:
-            note([row.event for row in rows], _closed())
+            note([row.event for row in rows], _build_closed())
             raise
         except Exception as failure:
             self._release(key, bound)
@@ -375,7 +375,7 @@ class MessageSender:
             self._producers[compression].take_back(key)
 
 
-def _closed() -> ClientClosed:
+def _build_closed() -> ClientClosed:
     return ClientClosed("the producer was closed before it was written")
 
 

@@ -45,7 +45,7 @@ class MessageSet:
                 raise TypeError(f"a MessageSet has Messages, not {type(one).__name__}; write Message(b'…')")
         self._messages = messages
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         return iter(self._messages)
 
 
@@ -99,7 +99,7 @@ class Encoder(Protocol):
     A Message that a program sends is passed through without it.
     """
 
-    def to_message(self, data: Any) -> bytes | Message | None: ...
+    def to_message(self, data: object) -> bytes | Message | None: ...
 
 
 class DefaultEncoder:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from odradek.client.classic.errors import InvalidConfigException
 from odradek.client.classic.messages import (
@@ -93,7 +93,7 @@ def _import_part(name: str, path: str) -> object:
     if not colon:
         module, _, attributes = path.rpartition(".")
     try:
-        found: Any = importlib.import_module(module)
+        found: object = importlib.import_module(module)
         for attribute in attributes.split("."):
             found = getattr(found, attribute)
     except Exception as failure:

@@ -162,10 +162,10 @@ class SimpleConsumer:
     ) -> list[int]:
         """Up to `max_num_offsets` offsets, descending. `time` is in milliseconds, or LATEST_TIME, EARLIEST_TIME.
 
-        They are the starts of segments whose newest message is not younger than `time`, and the end of the log where
-        that is not in the future. LATEST_TIME begins at the end, EARLIEST_TIME gives the start of the log.
+        They are the starts of segments whose newest message is not younger than `time`. The end of the log comes first
+        where `time` is not in the past. LATEST_TIME begins at the end, EARLIEST_TIME gives the start of the log.
 
-        Apache Kafka from 4.0 on tells no segments. There is one offset then, of the first message that is as young as
+        Apache Kafka from 4.0 on reports no segments. There is one offset then, of the first message that is as young as
         `time` or younger (the end of the log without one). The start of the log follows it if more are asked for.
         """
         if max_num_offsets < 1:
@@ -182,7 +182,7 @@ class SimpleConsumer:
     async def _find_segment_starts(
         self, connection: BrokerConnection, key: TopicPartition, time: int, max_num_offsets: int
     ) -> list[int]:
-        """As version 0 answers it. Raises UnsupportedVersion where the broker does not tell segments."""
+        """As version 0 answers it. Raises UnsupportedVersion where the broker does not report segments."""
         if time == EARLIEST_TIME:
             return [(await self._list_offset(connection, key, EARLIEST_TIME)).offset]
         end = (await self._list_offset(connection, key, LATEST_TIME)).offset

@@ -48,7 +48,7 @@ class MessageAndMetadata(NamedTuple):
     headers: Headers
 
     @property
-    def payload(self) -> Any:
+    def payload(self) -> object:
         """The message, as document 000 names it."""
         return self.message
 

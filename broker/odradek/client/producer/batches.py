@@ -9,16 +9,19 @@ import asyncio
 from array import array
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from itertools import accumulate
 from operator import add
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
+from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import NO_PRODUCER_ID, TopicPartition
 from odradek.wire.records.batch import HEADER_BYTES, BatchView, read_header, update_crc, write_header
 from odradek.wire.records.builder import RECORD_OVERHEAD_BYTES_MAX, BatchBuilder
 from odradek.wire.records.compression import Compression
 from odradek.wire.records.record import Headers, records
+
+OnDone = Callable[[Sequence[int], OdradekError | None], None]
 
 
 class RecordMetadata(NamedTuple):
@@ -314,3 +317,41 @@ def _lengths(parts: Sequence[bytes | None]) -> list[int]:
     if None in parts:
         return [0 if part is None else len(part) for part in parts]
     return list(map(len, parts))  # type: ignore[arg-type]
+
+
+class Values:
+    """The values of one call with many, whose batches are followed: by their positions from `start` on."""
+
+    __slots__ = ("_on_done", "_positions", "_start")
+
+    def __init__(self, positions: Sequence[int], start: int, on_done: OnDone | None) -> None:
+        self._positions = positions
+        self._start = start
+        self._on_done = on_done
+
+    def follow(self, batch: PendingBatch, count: int) -> None:
+        """The next `count` values are the last ones of `batch`."""
+        if self._on_done is None:
+            return
+        taken, self._positions = self._positions[:count], self._positions[count:]
+        if self._start:
+            taken = [self._start + position for position in taken]
+        _follow(batch, len(batch.builder) - count, taken, self._on_done)
+
+
+def _follow(batch: PendingBatch, first: int, positions: Sequence[int], on_done: OnDone) -> None:
+    """Call `on_done` when the batch's records from number `first` on, one for each position, are written or lost."""
+
+    def look(done: asyncio.Future[tuple[int, int]]) -> None:
+        if batch.halves is None:
+            on_done(positions, cast("OdradekError | None", done.exception()))
+            return
+        one, other = batch.halves
+        middle = len(one.builder)
+        count = max(middle - first, 0)
+        if positions[:count]:
+            _follow(one, first, positions[:count], on_done)
+        if positions[count:]:
+            _follow(other, max(first - middle, 0), positions[count:], on_done)
+
+    batch.done.add_done_callback(look)

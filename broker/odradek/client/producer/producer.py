@@ -31,11 +31,12 @@ from odradek.client.producer.batches import (
     NO_IDENTITY,
     Delivery,
     Incoming,
+    OnDone,
     ProducerIdAndEpoch,
     RecordMetadata,
+    Values,
     record_bytes,
 )
-from odradek.client.producer.outcomes import OnDone, Values
 from odradek.client.producer.partitioners import StickyPartitioner, partition_for_key
 from odradek.client.producer.requests import ACKS_ALL
 from odradek.client.producer.sender import OnFailure, OnRetry, Sender, SenderSettings
