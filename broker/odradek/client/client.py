@@ -173,7 +173,7 @@ class Client:
             return self._cluster
         return await self.refresh(names, allow_creation=allow_creation)
 
-    def update_bootstrap(self, bootstrap: str | Iterable[str]) -> None:
+    def _update_bootstrap(self, bootstrap: str | Iterable[str]) -> None:
         """Take other addresses to begin at when no connection is open."""
         self._bootstrap = parse_addresses(bootstrap)
 

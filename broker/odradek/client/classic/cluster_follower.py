@@ -144,7 +144,7 @@ class ClusterFollower:
             # Leaders are elected a moment later.
             self._settled_at = _now() + PRODUCER_BROKERS_SETTLE_SECONDS_MAX
             try:
-                self._client.update_bootstrap(await find_registered_brokers(store, self._protocol))
+                self._client._update_bootstrap(await find_registered_brokers(store, self._protocol))
             except NoBrokersForPartitionException as failure:
                 logger.warning("%s", failure)
             except BaseException:

@@ -372,7 +372,7 @@ class MessageSender:
         topic = cluster.topics.get(key.topic)
         others = () if topic is None else topic.partitions
         if not self._bound[key] and any(one.leader not in (NO_LEADER, leader) for one in others):
-            self._producers[compression].take_back(key)
+            self._producers[compression]._take_back(key)
 
 
 def _build_closed() -> ClientClosed:

@@ -179,7 +179,7 @@ class Producer(TransactionCalls):
         self._client.check_loop()
         await self._sender.flush(is_stopping_at_failure=is_stopping_at_failure)
 
-    def take_back(self, partition: TopicPartition) -> None:
+    def _take_back(self, partition: TopicPartition) -> None:
         """End what waits for a partition with TakenBack (`on_done`), so that it can be sent to another partition.
 
         It does nothing where a batch may have been written.
