@@ -119,6 +119,7 @@ class BlockingBrokers(Face[BrokerAdmin]):
     list = blocking(BrokerAdmin.list)
     cordon = blocking(BrokerAdmin.cordon)
     uncordon = blocking(BrokerAdmin.uncordon)
+    remove = blocking(BrokerAdmin.remove)
     racks = blocking(BrokerAdmin.racks)
     plan_drain = blocking(BrokerAdmin.plan_drain)
     drain = blocking(BrokerAdmin.drain)
