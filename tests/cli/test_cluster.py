@@ -56,6 +56,14 @@ def test_the_server_keeps_its_data_where_it_is_told(tmp_path: Path) -> None:
     assert f"dataDir={tmp_path / 'zookeeper' / 'data'}" in written
 
 
+def test_a_port_is_for_a_zookeeper_that_is_started(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--zookeeper", "127.0.0.1:2181", "--zookeeper-port", "2181"]
+    assert run(["cluster", "--data", str(tmp_path), *given]) == ExitCode.USAGE
+    assert "--zookeeper names one that runs" in capsys.readouterr().err
+
+
 def test_a_directory_has_one_cluster_and_its_zookeeper_holds_it_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

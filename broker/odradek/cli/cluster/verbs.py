@@ -51,9 +51,20 @@ _PID_BYTES_MAX = 32
 @click.option(
     "--zookeeper", metavar="CONNECT", help="A ZooKeeper that already runs. Default: one is started."
 )
+@click.option(
+    "--zookeeper-port",
+    type=click.IntRange(1, 65535),
+    help="The port of the ZooKeeper that is started. Default: a free one.",
+)
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="A setting of every process.")
 def cluster(
-    brokers: int, controllers: int, data: str, listen: str, zookeeper: str | None, settings: tuple[str, ...]
+    brokers: int,
+    controllers: int,
+    data: str,
+    listen: str,
+    zookeeper: str | None,
+    zookeeper_port: int | None,
+    settings: tuple[str, ...],
 ) -> int:
     """Run a whole cluster on this machine until Ctrl-C: ZooKeeper, controllers and brokers.
 
@@ -66,7 +77,12 @@ def cluster(
       odradek cluster
       odradek cluster --brokers 5 --controllers 3 --set min.insync.replicas=2
       odradek cluster --zookeeper 127.0.0.1:2181/dev --listen 127.0.0.1:0
+      odradek cluster --brokers 1 --zookeeper-port 2181
     """
+    if zookeeper is not None and zookeeper_port is not None:
+        raise SettingError(
+            "--zookeeper-port is for a ZooKeeper that is started; --zookeeper names one that runs"
+        )
     host, _, port = listen.rpartition(":")
     if not host or not port.isdigit():
         raise SettingError(f"--listen {listen}: write it like --listen 127.0.0.1:9092")
@@ -74,7 +90,7 @@ def cluster(
     if not data.strip():
         raise SettingError("--data is empty; name a directory, as --data ./cluster")
     _make(Path(data))
-    plan = _Plan(Path(data), brokers, controllers, host, int(port), settings)
+    plan = _Plan(Path(data), brokers, controllers, host, int(port), settings, zookeeper_port)
     lock = ClusterLock(plan.folder)
     return asyncio.run(_run(plan, lock, zookeeper=zookeeper))
 
@@ -115,6 +131,7 @@ class _Plan:
     host: str
     port: int
     settings: tuple[str, ...]
+    zookeeper_port: int | None
 
     def log(self, name: str) -> Path:
         return self.folder / "logs" / f"{name}.log"
@@ -216,7 +233,7 @@ async def _start(plan: _Plan, children: Children, lock: ClusterLock, zookeeper: 
     if zookeeper is None:
         from odradek.cli.cluster import zookeeper_server
 
-        port = zookeeper_server.free_port()
+        port = plan.zookeeper_port or zookeeper_server.free_port()
         command = zookeeper_server.command(plan.folder / "zookeeper", port=port)
         zookeeper = f"127.0.0.1:{port}"
         server = Child("zookeeper", command, plan.log("zookeeper"), inherits=[lock.descriptor])
