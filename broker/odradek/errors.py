@@ -24,6 +24,7 @@ from odradek.client.errors import (
     UnsupportedByBroker as UnsupportedByBroker,
 )
 from odradek.foundation.errors import (
+    BrokerIdNotRegistered as BrokerIdNotRegistered,
     BrokerNotAvailable as BrokerNotAvailable,
     CoordinatorLoadInProgress as CoordinatorLoadInProgress,
     CoordinatorNotAvailable as CoordinatorNotAvailable,

@@ -29,7 +29,7 @@ async def addresses_of(*registrations: bytes) -> list[str]:
         await store.create(path)
     for number, data in enumerate(registrations):
         await store.create(paths.broker(number), data)
-    return await find_registered_brokers(store)
+    return await find_registered_brokers(store, "PLAINTEXT")
 
 
 async def test_the_listener_without_tls_and_login_is_taken_whatever_its_name_is() -> None:
@@ -49,7 +49,7 @@ async def test_brokers_that_are_all_secured_are_named_as_such() -> None:
     node = registered(SECURED, PROTOCOLS)
     assert json.loads(node)["host"] is None
     with pytest.raises(
-        NoBrokersForPartitionException, match=r"none of the 1 brokers .* without TLS and login"
+        NoBrokersForPartitionException, match=r"none of the 1 brokers .* has a listener of PLAINTEXT"
     ):
         await addresses_of(node)
     with pytest.raises(NoBrokersForPartitionException, match="no broker is registered"):

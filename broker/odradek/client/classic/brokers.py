@@ -62,8 +62,8 @@ async def find_registered_brokers(store: Store, protocol: str) -> list[str]:
         )
     if not addresses:
         raise NoBrokersForPartitionException(
-            f"none of the {len(there)} brokers in ZooKeeper has a listener of {protocol}; set security.protocol to that "
-            f"of a listener, or give brokers one with {protocol}"
+            f"none of the {len(there)} brokers in ZooKeeper has a listener of {protocol}; set security.protocol to "
+            f"that of a listener, or give brokers one with {protocol}"
         )
     return addresses
 
