@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import yaml
@@ -70,6 +70,15 @@ def installed(server: ApiServer, namespace: str) -> Callable[..., str]:
     return run
 
 
+# An API server takes no pod whose class it has not.
+_PRIORITY_CLASS: Final = """\
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {{name: {name}}}
+value: 1
+"""
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}/{case.stem}")
 def test_all_that_is_rendered_is_taken_without_a_warning(
@@ -83,6 +92,8 @@ def test_all_that_is_rendered_is_taken_without_a_warning(
     for thing in found:
         if "namespace" in thing["metadata"]:
             thing["metadata"]["namespace"] = namespace
+        if priority := thing.get("spec", {}).get("priorityClassName") if thing["kind"] == "Pod" else None:
+            server.kubectl("apply", "--filename", "-", given=_PRIORITY_CLASS.format(name=priority))
     # Roles of several namespaces now stand in one.
     text = yaml.safe_dump_all({(thing["kind"], thing["metadata"]["name"]): thing for thing in found}.values())
     said = server.kubectl(
