@@ -65,4 +65,5 @@ def _link(distribution: importlib.metadata.Distribution, site: Path) -> None:
         if file.parts[0] != ".." and "__pycache__" not in file.parts:
             target = site / file
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.symlink_to(Path(str(file.locate())))
+            if not target.is_symlink():  # some distributions bring a README.md of the same place
+                target.symlink_to(Path(str(file.locate())))

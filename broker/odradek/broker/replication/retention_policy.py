@@ -11,7 +11,6 @@ by the policy until it has ended.
 from __future__ import annotations
 
 import asyncio
-import importlib
 import inspect
 import logging
 import threading
@@ -31,13 +30,10 @@ def load_policy(path: str | None) -> Policy | None:
     """The function that `MODULE:FUNCTION` names. Raises SettingError."""
     if not path:
         return None
-    module, colon, names = path.partition(":")
+    from pkgutil import resolve_name
+
     try:
-        if not colon or not names:
-            raise ValueError("it has no ':'")
-        found: object = importlib.import_module(module)
-        for name in names.split("."):
-            found = getattr(found, name)
+        found: object = resolve_name(path)
         if not callable(found):
             raise TypeError("it is no function")
         inspect.signature(found).bind(None)
@@ -94,7 +90,7 @@ class RetentionPolicy:
         """The number of segments; None for a failure."""
         try:
             count = self._policy(log)
-        except Exception:
+        except BaseException:  # one that ends its thread, as sys.exit, would look like one that never answers
             logger.exception(
                 "log.retention.policy failed for %s-%d: nothing is deleted", log.topic, log.partition
             )

@@ -168,7 +168,7 @@ class MessageSender:
         _raise_failures(failures, len(events))
 
     async def submit(self, events: Sequence[KeyedMessage], note: Note) -> None:
-        """Hand over messages, in order. `note` is called once with each of them, now or later.
+        """Hand over messages one after another. `note` is called once with each of them, now or later.
 
         It waits for room in the buffer alone. The messages of a topic that no broker has described yet follow when one
         has.
@@ -247,7 +247,7 @@ class MessageSender:
         await self._put(topic, rows, note)
 
     async def _put(self, topic: str, rows: Sequence[_Encoded], note: Note) -> None:
-        """Choose partitions, and hand each one its messages in order."""
+        """Choose partitions, and hand each one its messages as they came."""
         assert self._client is not None
         try:
             partitions = self._client.cluster.topic(topic).partitions
@@ -380,7 +380,7 @@ def _build_closed() -> ClientClosed:
 
 
 def _chunks(rows: Sequence[_Encoded]) -> Iterator[list[_Encoded]]:
-    """Messages in order, some at a time, that have the same headers."""
+    """Runs of messages with the same headers, some messages at a time."""
     for _, same in groupby(rows, key=lambda row: list(row.event.headers)):
         chunk: list[_Encoded] = []
         size_bytes = 0

@@ -6,7 +6,7 @@ object has `init`, that is called with the properties, as Kafka 0.7 does. Kafka'
 
 from __future__ import annotations
 
-import importlib
+import pkgutil
 from collections.abc import Mapping
 from typing import Final, cast
 
@@ -89,13 +89,8 @@ def _import_part(name: str, path: str) -> object:
     """What a path names. Raises InvalidConfigException."""
     if path in _KAFKAS:
         return _KAFKAS[path]
-    module, colon, attributes = path.partition(":")
-    if not colon:
-        module, _, attributes = path.rpartition(".")
     try:
-        found: object = importlib.import_module(module)
-        for attribute in attributes.split("."):
-            found = getattr(found, attribute)
+        found: object = pkgutil.resolve_name(path)
     except Exception as failure:
         raise InvalidConfigException(
             f"{name} is {path!r}, which cannot be imported: {failure}; write MODULE:CLASS of a module on Python's path"

@@ -22,7 +22,7 @@ class NextRead(NamedTuple):
 
 
 class ReadAhead:
-    """`lists` are the records of each block, in order. Blocks of a partition are together. `epochs` has the leader
+    """`lists` are the records of each block, by offset. Blocks of a partition are together. `epochs` has the leader
     epoch before the first record of each partition, as far as it is known.
     """
 
