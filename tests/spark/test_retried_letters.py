@@ -83,3 +83,29 @@ def test_letters_become_rows_once_after_a_change_of_the_schema(
     assert replayed.summary["dead_letters"] == len(no_json), capsys.readouterr().err
     rows = table(spark, output_format, output).orderBy("offset").collect()
     assert [one.offset for one in rows] == [number for number in range(20) if number not in no_json]
+
+
+def test_letters_that_stay_bad_go_where_they_are_told_to(
+    spark: Any,
+    bootstrap: str,
+    create_topic: CreateTopic,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    topic, schema, output = create_topic(1), tmp_path / "orders.ddl", str(tmp_path / "table")
+    send(bootstrap, topic, [b'{"id": 0}', b"{}", b'{"id": 2}'])
+    table_at = ("--bootstrap", bootstrap, "--output", output, "--format", "parquet")
+    decoding = ("--value-format", "json", "--value-schema", str(schema), "--reader", "odradek")
+    schema.write_text("id BIGINT NOT NULL")
+    dead_letter = ("--on-bad-record", "dead-letter", "--bad-share-max", "1")
+    assert pipeline("load", "--topic", topic, *table_at, *decoding, *dead_letter).summary["dead_letters"] == 1
+    elsewhere = f"{topic}.parked"
+    retry_it = ("dead-letters", "retry", *table_at, *decoding, "--topic")
+    ran = pipeline(*retry_it, f"{topic}.dlq", "--dead-letter-topic", elsewhere)
+    assert (ran.code, ran.summary["dead_letters"]) == (PipelineExitCode.OK, 1), capsys.readouterr().err
+    assert [one.said("attempt") for one in letters(bootstrap, f"{topic}.dlq")] == ["1"]
+    assert [one.said("attempt") for one in letters(bootstrap, elsewhere)] == ["2"]
+    # From there they are rows like any others.
+    schema.write_text("id BIGINT")
+    assert pipeline(*retry_it, elsewhere).summary["rows"] == 1
+    assert [one.id for one in table(spark, "parquet", output).orderBy("offset").collect()] == [0, None, 2]

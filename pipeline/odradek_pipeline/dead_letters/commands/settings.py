@@ -59,6 +59,13 @@ class RetriedRecordSettings(BadRecordSettings):
             OneOf("fail", "dead-letter"),
         )
     )
+    dead_letter_topic: str | None = setting(
+        text(
+            None,
+            "The topic of letters with one attempt more; made when missing. Without it: the topic that is retried.",
+        ),
+        metavar="NAME",
+    )
     bad_share_max: float = setting(
         double(
             1.0,
