@@ -17,11 +17,11 @@ if TYPE_CHECKING:
         ResourceType,
         TopicSpec,
     )
-    from odradek.client.audit.audit import Audit
     from odradek.client.client import Client
     from odradek.client.consumer.blocks import ConsumerRecord
     from odradek.client.consumer.fetches import FetchBounds
     from odradek.client.consumer.topics import Consumer
+    from odradek.client.producer.audit import Audit
     from odradek.client.producer.batches import Delivery, RecordMetadata
     from odradek.client.producer.producer import Producer
     from odradek.foundation.ids import TopicPartition
@@ -54,7 +54,7 @@ __all__ = [
 _HOMES = {
     "Admin": "odradek.client.admin.admin",
     "AlterOperation": "odradek.client.admin.results",
-    "Audit": "odradek.client.audit.audit",
+    "Audit": "odradek.client.producer.audit",
     "Client": "odradek.client.client",
     "CommittedOffset": "odradek.client.admin.results",
     "Compression": "odradek.wire.records.compression",

@@ -9,12 +9,12 @@ from typing import TypeVar
 import pytest
 
 from odradek.client.admin.admin import Admin
-from odradek.client.audit.audit import Audit
 from odradek.client.audit.counts import Counts, digest, window_start
 from odradek.client.audit.reports import CountsReport, SessionReport, read_report
 from odradek.client.client import Client
 from odradek.client.consumer.blocks import ConsumerRecord
 from odradek.client.consumer.consumer import PartitionConsumer
+from odradek.client.producer.audit import Audit
 from odradek.client.producer.producer import Producer
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.ids import TopicPartition

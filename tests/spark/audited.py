@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
-from odradek.client.audit.audit import Audit
 from odradek.client.client import Client
+from odradek.client.producer.audit import Audit
 from odradek.client.producer.producer import Producer
 
 T = TypeVar("T")

@@ -73,3 +73,39 @@ def test_a_circle_is_found() -> None:
 def test_no_module_imports_itself_by_way_of_others(package: str) -> None:
     found = [" <-> ".join(sorted(circle)) for circle in circles(_graph(package))]
     assert not found, "these modules import each other; move what they share below both"
+
+
+def rooms_of(graph: dict[str, set[str]]) -> Iterator[dict[str, set[str]]]:
+    """For each package, which of the packages directly below it import each other directly."""
+    packages = {name.rpartition(".")[0] for name in graph}
+    for package in sorted(packages):
+        depth = package.count(".") + 2
+        rooms = {one for one in packages if one.startswith(f"{package}.") and one.count(".") + 1 == depth}
+
+        def room_of(name: str, depth: int = depth) -> str:
+            return ".".join(name.split(".")[:depth])
+
+        inside = {
+            room: {room_of(to) for name in graph if room_of(name) == room for to in graph[name]}
+            for room in rooms
+        }
+        yield {room: (found & rooms) - {room} for room, found in inside.items()}
+
+
+def test_a_circle_of_rooms_is_found() -> None:
+    graph = {
+        "o.start": {"o.a.one"},
+        "o.a.one": {"o.b.two"},
+        "o.b.two": {"o.c.x"},
+        "o.b.three": {"o.a.four"},
+        "o.a.four": set(),
+        "o.c.x": set(),
+    }
+    assert [circles(rooms) for rooms in rooms_of(graph) if rooms] == [{frozenset({"o.a", "o.b"})}]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_room_imports_itself_by_way_of_its_neighbours(package: str) -> None:
+    found = [" <-> ".join(sorted(one)) for rooms in rooms_of(_graph(package)) for one in circles(rooms)]
+    assert not found, "these rooms import each other; move what they share beside or below both"

@@ -12,7 +12,7 @@ from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways import cluster_admin
 from odradek_operator.gateways.cluster_admin import Health, HttpClusterAdmin
 from odradek_operator.reconcilers.cluster.facts import ServerPod
-from odradek_operator.reconcilers.cluster.rolling.steadiness import Observed, waits_for
+from odradek_operator.reconcilers.cluster.steadiness import Observed, waits_for
 from odradek_operator.reconcilers.cluster.zookeeper.ensemble_rolling import next_server
 from tests.operator.support.cluster_world import ClusterWorld
 from tests.support.stories import in_real_time

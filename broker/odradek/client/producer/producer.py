@@ -22,11 +22,11 @@ from odradek.client.arguments import (
     topic_name,
     whole_number,
 )
-from odradek.client.audit.audit import Audit
 from odradek.client.checked_calls import checking_arguments
 from odradek.client.client import Client
 from odradek.client.errors import ClientClosed, NoTransaction
 from odradek.client.metadata import NO_LEADER
+from odradek.client.producer.audit import Audit
 from odradek.client.producer.batches import (
     NO_IDENTITY,
     Delivery,

@@ -10,10 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from odradek.client.audit.audit import Audit
 from odradek.client.checked_calls import checking_arguments
 from odradek.client.errors import NoTransaction
 from odradek.client.group_metadata import GroupMetadata
+from odradek.client.producer.audit import Audit
 from odradek.client.producer.batches import ProducerIdAndEpoch
 from odradek.client.producer.handover import PreparedTransaction
 from odradek.client.producer.sender import Sender

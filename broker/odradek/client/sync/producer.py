@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from odradek.client.arguments import Acks, Buffer, GivenHeaders, blocking_client_of
-from odradek.client.audit.audit import Audit
 from odradek.client.errors import ClientClosed, ClientTimeout
+from odradek.client.producer.audit import Audit
 from odradek.client.producer.batches import (
     NO_IDENTITY,
     ProducerIdAndEpoch,

@@ -23,7 +23,7 @@ from odradek_operator.desired.security import broker_principal, operator_princip
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.kubernetes import CONFIG_MAPS, TOPICS, USERS, VOLUME_CLAIMS, Json, metadata
 from odradek_operator.reconcilers.cluster.facts import BrokerPod
-from odradek_operator.reconcilers.cluster.rolling.order import format_names
+from odradek_operator.reconcilers.cluster.restart_words import format_names
 from odradek_operator.reconcilers.cluster.run import ReconcileRun
 from odradek_operator.reconcilers.cluster.settings.live_settings import SettingsFound
 from odradek_operator.reconcilers.declared import (

@@ -33,11 +33,8 @@ from odradek_operator.gateways.kubernetes import (
     metadata,
 )
 from odradek_operator.reconcilers.cluster import facts
-from odradek_operator.reconcilers.cluster.rolling.order import (
-    describe_loss,
-    describe_unknown_loss,
-    why_it_waits,
-)
+from odradek_operator.reconcilers.cluster.restart_words import describe_wait
+from odradek_operator.reconcilers.cluster.rolling.order import describe_loss, describe_unknown_loss
 from odradek_operator.reconcilers.cluster.run import ReconcileRun
 from odradek_operator.reconcilers.cluster.storage import volume_claims
 
@@ -70,7 +67,7 @@ def judge_evictions(
         answer = answers.get(pod.broker, RestartAnswer(known=False))
         # A full disk holds back rolls, which can wait; a drain of another node may not wait for it.
         if not answer.allowed:
-            return EvictionVerdict(may_go=False, problem=why_it_waits(pod.broker, answer))
+            return EvictionVerdict(may_go=False, problem=describe_wait(pod.broker, answer))
     return EvictionVerdict(may_go=True)
 
 
@@ -83,7 +80,7 @@ def _find_loss(pods: Sequence[facts.BrokerPod], answers: Mapping[int, RestartAns
         if not pod.ready:
             return describe_unknown_loss(pod)
         if not answer.known:
-            return why_it_waits(pod.broker, answer)
+            return describe_wait(pod.broker, answer)
         if answer.last_copies:
             return describe_loss(pod, answer)
     return None

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from odradek.foundation.words import count
 from odradek_operator.desired.names import REPLACE_ANNOTATION
 from odradek_operator.gateways.cluster_admin import RestartAnswer
 from odradek_operator.reconcilers.cluster.facts import BrokerPod
-
-_NAMED_MAX = 5
+from odradek_operator.reconcilers.cluster.restart_words import (
+    describe_last_copies,
+    describe_wait,
+    format_names,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +78,7 @@ def next_pod(
         if pod.broker in reasons:
             if pod.at_risk is not None and not pod.replace:
                 return Roll(left=left, waiting=describe_unknown_loss(pod))
-            return Roll(left=left, replace=pod, why=_format_reasons(reasons[pod.broker]))
+            return Roll(left=left, replace=pod, why=format_names(reasons[pod.broker]))
     if unready:
         because = f": {unready[0].problem}" if unready[0].problem else ""
         return Roll(left=left, waiting=f"broker {unready[0].broker} is not ready yet{because}")
@@ -91,10 +93,10 @@ def next_pod(
         elif answer.allowed and (gets_new_volume or not answer.refused_writes):
             # A new volume is no fuller than it should be.
             return Roll(
-                left=left, replace=pod, why=_format_reasons(reasons[pod.broker]), never_safe=answer.never_safe
+                left=left, replace=pod, why=format_names(reasons[pod.broker]), never_safe=answer.never_safe
             )
         else:
-            waiting = waiting or why_it_waits(pod.broker, answer)
+            waiting = waiting or describe_wait(pod.broker, answer)
     return Roll(left=left, waiting=waiting)
 
 
@@ -106,21 +108,6 @@ def hold_roll(roll: Roll, waits_for: str | None) -> Roll:
     if waits_for is None or roll.replace is None or not roll.replace.ready:
         return roll
     return Roll(left=roll.left, waiting=waits_for)
-
-
-def format_names(partitions: tuple[str, ...]) -> str:
-    """Some of them by name."""
-    more = len(partitions) - _NAMED_MAX
-    return ", ".join(partitions[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
-
-
-def why_it_waits(broker: int, answer: RestartAnswer) -> str:
-    """The reason why a broker must not be stopped now."""
-    if not answer.known:
-        return f"broker {broker} does not say yet whether it may restart"
-    if answer.refused_writes:
-        return f"broker {broker} may not start again: {answer.refused_writes}"
-    return f"without broker {broker} these would have too few replicas in sync: {format_names(answer.waiting_for)}"
 
 
 def describe_loss(pod: BrokerPod, answer: RestartAnswer) -> str:
@@ -142,13 +129,3 @@ def describe_unknown_loss(pod: BrokerPod) -> str:
         f"broker {pod.broker} does not serve, so whether it has the last copy of something is not known. Its volume "
         f"would go with its pod: {pod.at_risk}. The condition Volumes says what to do"
     )
-
-
-def describe_last_copies(answer: RestartAnswer) -> str:
-    """The partitions of which no other broker has a replica in sync."""
-    named = f": {format_names(answer.last_named)}" if answer.last_named else ""
-    return f"the only replica in sync of {count(answer.last_copies, 'partition')}{named}"
-
-
-def _format_reasons(reasons: tuple[str, ...]) -> str:
-    return format_names(reasons)

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 
 from odradek_operator.desired.names import BROKER, CONTROLLER, VOLUME, ZOOKEEPER
 from odradek_operator.gateways.kubernetes import NODES, PODS, VOLUME_CLAIMS, Forbidden, metadata
-from odradek_operator.reconcilers.cluster import facts
-from odradek_operator.reconcilers.cluster.rolling import evictions, order, steadiness
+from odradek_operator.reconcilers.cluster import facts, steadiness
+from odradek_operator.reconcilers.cluster.restart_words import format_names
+from odradek_operator.reconcilers.cluster.rolling import evictions, order
 from odradek_operator.reconcilers.cluster.rolling.order import Roll
-from odradek_operator.reconcilers.cluster.rolling.steadiness import find_unsteadiness, observe
 from odradek_operator.reconcilers.cluster.run import ReconcileRun
+from odradek_operator.reconcilers.cluster.steadiness import find_unsteadiness, observe
 from odradek_operator.reconcilers.cluster.zookeeper import ensemble_rolling
 from odradek_operator.reconcilers.cluster.zookeeper.ensemble_rolling import ServerRoll
 
@@ -75,7 +76,7 @@ async def _replace(run: ReconcileRun, roll: Roll, pod: facts.BrokerPod) -> None:
     if roll.never_safe:
         message = (
             f"while broker {pod.broker} restarts, these take no records with acks=all: "
-            f"{order.format_names(roll.never_safe)}"
+            f"{format_names(roll.never_safe)}"
         )
         await run.report_event("PartitionsAway", message, warning=True)
     if pod.replace:

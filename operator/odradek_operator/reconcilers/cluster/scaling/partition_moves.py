@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from odradek.foundation.errors import InvalidReplicationFactor, OdradekError
 from odradek_operator.reconcilers.cluster.facts import BrokerPod
-from odradek_operator.reconcilers.cluster.rolling import order
+from odradek_operator.reconcilers.cluster.restart_words import format_names
 from odradek_operator.reconcilers.cluster.run import ReconcileRun, mark_contents_stale
 from odradek_operator.reconcilers.cluster.scaling import broker_count
 from odradek_operator.resources.cluster_status import Movement
@@ -68,7 +68,7 @@ async def _fill_brokers(
         return broker_count.update_movement(movement, begun=begun, left=left)
     if bytes_per_second is not None:
         await run.admin.end_throttle(bootstrap)
-    which = order.format_names(tuple(str(broker) for broker in movement.brokers))
+    which = format_names(tuple(str(broker) for broker in movement.brokers))
     await mark_contents_stale(run.environment, run.key)
     await run.report_event("BrokersFilled", f"brokers {which} have their share of all partitions")
     return None

@@ -10,7 +10,7 @@ from odradek.foundation.errors import OdradekError
 from odradek_operator.desired import scripts, settings
 from odradek_operator.gateways.cluster_admin import InForce
 from odradek_operator.reconcilers.cluster import facts
-from odradek_operator.reconcilers.cluster.rolling import order
+from odradek_operator.reconcilers.cluster.restart_words import format_names
 from odradek_operator.reconcilers.cluster.run import ReconcileRun
 from odradek_operator.reconcilers.cluster.settings import addresses
 from odradek_operator.reconcilers.cluster.settings.settings_plan import SettingsPlan, plan_settings
@@ -85,7 +85,7 @@ def _describe_covered(plan: SettingsPlan) -> str | None:
         return None
     broker, keys = list(plan.covered.items())[-1]
     return (
-        f"broker {broker} has values of its own for {order.format_names(keys)}, which cover what the Cluster says; "
+        f"broker {broker} has values of its own for {format_names(keys)}, which cover what the Cluster says; "
         f"take them back: odradek configs unset broker {broker} {' '.join(keys)}"
     )
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from odradek_operator.desired.names import BROKER, CONTROLLER, ZOOKEEPER
+from odradek_operator.reconcilers.cluster.restart_words import format_names
 from odradek_operator.reconcilers.cluster.rolling.last_step import ROLLING
-from odradek_operator.reconcilers.cluster.rolling.order import Roll, format_names
+from odradek_operator.reconcilers.cluster.rolling.order import Roll
 from odradek_operator.reconcilers.cluster.run import ReconcileRun
 from odradek_operator.reconcilers.cluster.scaling.broker_count import Reason
 from odradek_operator.reconcilers.cluster.status.findings import Findings

@@ -17,7 +17,7 @@ from odradek_operator.gateways.cluster_admin import RestartAnswer
 from odradek_operator.gateways.kubernetes import VOLUME_CLAIMS, Kubernetes, metadata
 from odradek_operator.reconcilers.cluster import facts
 from odradek_operator.reconcilers.cluster.facts import BrokerPod, Objects, ServerPod, VolumeAtRisk
-from odradek_operator.reconcilers.cluster.rolling.order import describe_last_copies
+from odradek_operator.reconcilers.cluster.restart_words import describe_last_copies
 from odradek_operator.reconcilers.cluster.storage import volume_claims
 from odradek_operator.reconcilers.cluster.zookeeper.ensemble_rolling import ENSEMBLE_SAFE_SIZE
 

@@ -9,10 +9,10 @@ from odradek_operator.desired.names import ZOOKEEPER, ZOOKEEPER_PORT
 from odradek_operator.desired.zookeeper_files import server_line
 from odradek_operator.gateways.kubernetes import VOLUME_CLAIMS, metadata
 from odradek_operator.gateways.zookeeper_members import EnsembleError
+from odradek_operator.reconcilers.cluster import steadiness
 from odradek_operator.reconcilers.cluster.facts import BrokerPod
-from odradek_operator.reconcilers.cluster.rolling import steadiness
-from odradek_operator.reconcilers.cluster.rolling.steadiness import observe
 from odradek_operator.reconcilers.cluster.run import ReconcileRun
+from odradek_operator.reconcilers.cluster.steadiness import observe
 from odradek_operator.reconcilers.cluster.zookeeper.ensemble import Resize, claims_of_former_servers
 from odradek_operator.reconcilers.cluster.zookeeper.ensemble import resize as plan_resize
 from odradek_operator.reconcilers.cluster.zookeeper.ensemble_rolling import ENSEMBLE_SAFE_SIZE, ServerRoll
