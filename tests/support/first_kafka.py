@@ -147,3 +147,8 @@ class OldConsumer:
         """SIGKILL; its session ends by its timeout."""
         self._process.kill()
         self._process.wait()
+
+    def close(self) -> None:
+        """End it if it runs, as `kill`."""
+        if self._process.poll() is None:
+            self.kill()

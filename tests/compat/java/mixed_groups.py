@@ -93,7 +93,7 @@ class Proof:
 
     def _close(self) -> None:
         for member in self._members.values():
-            member.kill()
+            member.close()  # those that left have ended
         if hasattr(self, "_writer"):
             self._writer.close()
         if hasattr(self, "_registry"):
