@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 import odradek
@@ -19,7 +20,8 @@ from odradek.foundation.errors import SettingError
 
 def test_click_has_the_same_options() -> None:
     ours = {f"--{option.name}" for option in START_OPTIONS}
-    theirs = {name for parameter in start.params for name in parameter.opts}
+    options = [parameter for parameter in start.params if isinstance(parameter, click.Option)]
+    theirs = {name for option in options for name in option.opts}
     assert theirs == ours
 
 

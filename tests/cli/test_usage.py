@@ -88,6 +88,8 @@ def test_every_example_is_a_command_that_can_be_read(
 def test_the_verbs_are_all_there() -> None:
     assert set(VERBS) == {
         "start",
+        "stop",
+        "running",
         "broker",
         "controller",
         "cluster",

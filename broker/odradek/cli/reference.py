@@ -27,7 +27,7 @@ def reference() -> str:
         "## Options of every verb\n",
         _options(command_line, shared=True),
         "`odradek help options` prints them. `dump-log` needs no broker and takes only `--output` and `--verbose` of\n"
-        "these; `start`, `broker`, `controller`, `cluster` and `help` take none.\n",
+        "these, `stop` and `running` only `--output`; `start`, `broker`, `controller`, `cluster` and `help` none.\n",
         "## Client properties\n",
         "The keys of a `--command-config` file (Kafka's `client.properties`) and of a profile. Every other key is a\n"
         "warning, except for those of security (`security.protocol`, `sasl.*`, `ssl.*`), which\n"

@@ -106,3 +106,16 @@ CLIENT_PROPERTIES_BYTES_MAX: Final = 1 << 20
 
 # Bytes of a file with saved offsets: some 150 for a partition, so 400,000 partitions, which are read at once.
 SAVED_OFFSETS_BYTES_MAX: Final = 64 << 20
+
+# How long `odradek start NAME` waits until the broker serves. A large folder is recovered after a `kill -9`; the start
+# then continues in the background, and another `odradek start NAME` waits again.
+NAMED_BROKER_START_SECONDS_MAX: Final = 60.0
+
+# How long `odradek stop NAME` waits for the end: a controlled stop flushes every log.
+NAMED_BROKER_STOP_SECONDS_MAX: Final = 60.0
+
+# How long a broker with a name tries to hold its lock. A command that asks whether it runs holds it for microseconds.
+NAMED_BROKER_LOCK_SECONDS_MAX: Final = 1.0
+
+# Bytes of the log of a broker with a name at which a start begins another file. The one before is kept, and no more.
+NAMED_BROKER_LOG_BYTES_MAX: Final = 16 << 20

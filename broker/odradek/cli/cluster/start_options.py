@@ -89,3 +89,15 @@ def parse(arguments: list[str]) -> StartArguments | None:
             return None
         given[parameter] = (*given.get(parameter, ()), value) if option.repeated else value
     return StartArguments(**given)
+
+
+def command_line_of(arguments: StartArguments) -> list[str]:
+    """The options as a command line that `parse` reads."""
+    line: list[str] = []
+    for option in START_OPTIONS:
+        value = getattr(arguments, option.name.replace("-", "_"))
+        if option.metavar is None:
+            line += [f"--{option.name}"] * bool(value)
+        elif value is not None:
+            line += [f"--{option.name}={one}" for one in (value if option.repeated else (value,))]
+    return line

@@ -22,7 +22,7 @@ Items = list[CompletionItem]
 Completer = Callable[[click.Context, click.Parameter, str], Items]
 
 
-def _items(ctx: click.Context, param: click.Parameter, names: Iterable[str], incomplete: str) -> Items:
+def complete_from(ctx: click.Context, param: click.Parameter, names: Iterable[str], incomplete: str) -> Items:
     """The names that begin with `incomplete` and are not on the line yet."""
     given = ctx.params.get(param.name or "")
     there = set(given) if isinstance(given, (tuple, list)) else set()
@@ -39,7 +39,7 @@ def _asking(names: Names) -> Completer:
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
         try:
-            return _items(ctx, param, sorted(ask(ctx, names)), incomplete)
+            return complete_from(ctx, param, sorted(ask(ctx, names)), incomplete)
         except Exception:  # every failure is silent: see the module's docstring
             return []
 
@@ -131,7 +131,7 @@ def complete_config_names(ctx: click.Context, param: click.Parameter, incomplete
         return complete_topics(ctx, param, incomplete)
     if kind == "group":
         return complete_groups(ctx, param, incomplete)
-    return [*complete_brokers(ctx, param, incomplete), *_items(ctx, param, ["default"], incomplete)]
+    return [*complete_brokers(ctx, param, incomplete), *complete_from(ctx, param, ["default"], incomplete)]
 
 
 def complete_config_keys(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
@@ -156,7 +156,7 @@ def complete_topic_keys(ctx: click.Context, param: click.Parameter, incomplete: 
     """Keys of a topic's settings."""
     from odradek.client.topic_settings import TOPIC_SETTINGS
 
-    return _items(ctx, param, sorted(TOPIC_SETTINGS), incomplete)
+    return complete_from(ctx, param, sorted(TOPIC_SETTINGS), incomplete)
 
 
 def assignments_of(keys: Completer) -> Completer:
@@ -174,7 +174,7 @@ def complete_profiles(ctx: click.Context, param: click.Parameter, incomplete: st
     from odradek.cli.shared import profiles
 
     try:
-        return _items(ctx, param, profiles.names(), incomplete)
+        return complete_from(ctx, param, profiles.names(), incomplete)
     except OSError:
         return []
 
@@ -182,12 +182,12 @@ def complete_profiles(ctx: click.Context, param: click.Parameter, incomplete: st
 def complete_properties(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     from odradek.client.properties import CLIENT_PROPERTIES
 
-    return _items(ctx, param, CLIENT_PROPERTIES, incomplete)
+    return complete_from(ctx, param, CLIENT_PROPERTIES, incomplete)
 
 
 def one_of(names: Iterable[str]) -> Completer:
     """These names."""
-    return lambda ctx, param, incomplete: _items(ctx, param, names, incomplete)
+    return lambda ctx, param, incomplete: complete_from(ctx, param, names, incomplete)
 
 
 complete_topic_assignments = assignments_of(complete_topic_keys)
