@@ -47,3 +47,26 @@ def test_every_module_of_a_distribution_imports_where_it_is_alone(
     assert done.returncode == 0, done.stderr
     missing = dict(line.split() for line in done.stdout.splitlines())
     assert {module: name for module, name in missing.items() if name not in without} == {}
+
+
+def test_a_test_suite_has_a_broker_by_the_wheel_alone(tmp_path: Path) -> None:
+    build_tool()
+    python = make_environment(tmp_path / "environment", "odradek") / "bin" / "python"
+    script = """if True:
+        import odradek.testing
+        from odradek.sync import Client, Consumer, Producer
+        from odradek.testing.containers import KafkaContainer
+
+        with KafkaContainer().with_env("KAFKA_NUM_PARTITIONS", "1") as kafka:
+            with Client(kafka.get_bootstrap_server()) as client, Producer(client) as producer:
+                producer.send("orders", b"tea")
+                producer.flush()
+                with Consumer(client, "orders", auto_offset_reset="earliest") as consumer:
+                    print([record.value for record in consumer.poll(timeout_ms=10_000)])
+        with odradek.testing.broker(security_protocol="SASL_PLAINTEXT", users={"alice": "secret"}) as broker:
+            with Client(broker.bootstrap, security=broker.client_properties()) as client:
+                print(len(client.cluster.brokers))
+    """
+    command = [str(python), "-I", "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("[b'tea']\n1\n", 0), done.stderr

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from types import TracebackType
 
 from odradek.testing.process import START_SECONDS_MAX, TestBroker
+from odradek.testing.security import PLAINTEXT
 
 
 class BrokerContext:
@@ -56,10 +57,13 @@ def broker(
     port: int = 0,
     log_level: str = "info",
     start_seconds_max: float = START_SECONDS_MAX,
+    security_protocol: str = PLAINTEXT,
+    users: Mapping[str, str] | None = None,
 ) -> BrokerContext:
     """A TestBroker for `with` or `async with`. Without `folder` its data is in a temporary one.
 
-    Raises ValueError for an unknown setting; entering raises BrokerFailedToStartError.
+    Raises ValueError for an unknown setting and for users that do not fit the protocol; entering raises
+    BrokerFailedToStartError.
     """
     made = tempfile.mkdtemp(prefix="odradek-") if folder is None else None
     try:
@@ -69,6 +73,8 @@ def broker(
             port=port,
             log_level=log_level,
             start_seconds_max=start_seconds_max,
+            security_protocol=security_protocol,
+            users=users,
         )
     except BaseException:
         if made is not None:

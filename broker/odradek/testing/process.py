@@ -24,6 +24,7 @@ from pathlib import Path
 from types import TracebackType
 
 from odradek.foundation import interpreter
+from odradek.testing.security import PLAINTEXT, ListenerSecurity
 from odradek.testing.settings import setting_text, setting_texts
 
 START_SECONDS_MAX = 30.0
@@ -44,8 +45,11 @@ class BrokerFailedToStartError(RuntimeError):
 class TestBroker:
     """One broker on 127.0.0.1 and a free port; port and data stay the same over `stop`, `kill` and `restart`.
 
-    `settings` are Kafka's server.properties keys; an unknown one raises ValueError. All methods are synchronous and may
-    also be called while an event loop runs: they wait for another process, never for that loop.
+    `settings` are Kafka's server.properties keys; an unknown one raises ValueError. With a `security_protocol` clients
+    need TLS, a login of one of the `users` (name to password), or both; `client_properties` has what they need.
+
+    All methods are synchronous and may also be called while an event loop runs: they wait for another process, never
+    for that loop.
     """
 
     __test__ = False  # not a test class, although pytest would collect its name
@@ -58,12 +62,17 @@ class TestBroker:
         port: int = 0,
         log_level: str = "info",
         start_seconds_max: float = START_SECONDS_MAX,
+        security_protocol: str = PLAINTEXT,
+        users: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = Path(folder)
         self.data = self.folder / "data"
         self.port = port
         """0 until the first start, when a free one is chosen."""
-        self._settings = {**QUICK_SETTINGS, **setting_texts(settings or {})}
+        self._security = ListenerSecurity(security_protocol, users, self.folder)
+        self._fixture_port = 0
+        """Where this object's own calls connect: beside a listener that asks for more, one without protection."""
+        self._settings = {**QUICK_SETTINGS, **self._security.settings(), **setting_texts(settings or {})}
         self._log_level = log_level
         self._start_seconds_max = start_seconds_max
         self._log = self.folder / "broker.log"
@@ -85,6 +94,17 @@ class TestBroker:
     def bootstrap(self) -> str:
         """The value of a Kafka client's bootstrap.servers."""
         return f"127.0.0.1:{self.port}"
+
+    def client_properties(self, user: str | None = None) -> dict[str, str]:
+        """What a client needs besides the address, with the keys of Kafka's clients: `Client(…, security=…)` takes it.
+
+        `user` is one of the users, or the first one. Raises KeyError for another.
+        """
+        return self._security.client_properties(user)
+
+    def librdkafka_properties(self, user: str | None = None) -> dict[str, str]:
+        """The same with the keys of librdkafka, as confluent-kafka and kcat have them."""
+        return self._security.librdkafka_properties(user)
 
     @property
     def pid(self) -> int:
@@ -108,8 +128,11 @@ class TestBroker:
         if self.is_running:
             raise RuntimeError("the broker is already running")
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._security.write_files()
         command = interpreter.command("odradek.testing.child")
-        command += ["--listen", f"127.0.0.1:{self.port}", "--data", str(self.data)]
+        for protocol, port in self._listeners().items():
+            command += ["--listen", f"{protocol}://127.0.0.1:{port}"]
+        command += ["--data", str(self.data)]
         command += ["--log-level", self._log_level]
         for key, value in self._settings.items():
             command += ["--set", f"{key}={value}"]
@@ -123,7 +146,8 @@ class TestBroker:
                 bufsize=0,
             )
         try:
-            self.port = self._await_ready(time.monotonic() + self._start_seconds_max)
+            ports = self._await_ready(time.monotonic() + self._start_seconds_max)
+            self.port, self._fixture_port = ports[self._security.protocol], ports[PLAINTEXT]
         except BaseException:
             self.close()
             raise
@@ -173,7 +197,13 @@ class TestBroker:
         self.close()
         return code
 
-    def _await_ready(self, deadline: float) -> int:
+    def _listeners(self) -> dict[str, int]:
+        """The ports by the protocol, 0 before the first start."""
+        if self._security.protocol == PLAINTEXT:
+            return {PLAINTEXT: self.port}
+        return {PLAINTEXT: self._fixture_port, self._security.protocol: self.port}
+
+    def _await_ready(self, deadline: float) -> dict[str, int]:
         while True:
             line = self._read_line(deadline)
             if line is None:
@@ -185,7 +215,7 @@ class TestBroker:
                 )
                 raise BrokerFailedToStartError(f"the broker {what}; it said\n{self._log_tail()}")
             if line.startswith("ready"):
-                return _port_in(line)
+                return _ports_in(line)
 
     def _read_line(self, deadline: float) -> str | None:
         """The next line of the broker's stdout; None when it ends or the time is up."""
@@ -223,7 +253,7 @@ class TestBroker:
         settings = {key: setting_text(value, key) for key, value in (configs or {}).items()}
         _in_thread(
             create_topic,
-            self.bootstrap,
+            f"127.0.0.1:{self._fixture_port}",
             name,
             partitions=partitions,
             replication_factor=replication_factor,
@@ -234,7 +264,7 @@ class TestBroker:
         """Delete a topic. Raises `odradek.foundation.errors.UnknownTopicOrPartition`."""
         from odradek.testing.topics import delete_topic
 
-        _in_thread(delete_topic, self.bootstrap, name)
+        _in_thread(delete_topic, f"127.0.0.1:{self._fixture_port}", name)
 
     def fail(self, api: str, *, error: str | int, times: int | None = None, after: int = 0) -> None:
         """Answer an API with an error instead of doing it: `broker.fail("produce", error="NOT_LEADER_OR_FOLLOWER")`.
@@ -271,11 +301,16 @@ class TestBroker:
             raise ValueError(problem)
 
 
-def _port_in(ready: str) -> int:
+def _ports_in(ready: str) -> dict[str, int]:
+    """The ports in the line, by the listener's name. Raises BrokerFailedToStartError for a line without one."""
+    ports = {}
     for word in ready.split():
-        if "://" in word and not word.startswith("admin="):
-            return int(word.rpartition(":")[2])
-    raise BrokerFailedToStartError(f"the broker got ready without an address: {ready.strip()}")
+        name, separator, address = word.partition("://")
+        if separator and not name.startswith("admin="):
+            ports[name] = int(address.rpartition(":")[2])
+    if PLAINTEXT not in ports:
+        raise BrokerFailedToStartError(f"the broker got ready without an address: {ready.strip()}")
+    return ports
 
 
 def _in_thread(call: Callable[..., object], *arguments: object, **named: object) -> None:
