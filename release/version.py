@@ -52,6 +52,7 @@ COPIES = (
     Copies("manifests/examples/spark/submit", (_IMAGE,)),
     Copies("docs/kubernetes.md", (_IMAGE, r"odradek/\$name:")),
     Copies("README.md", (r"odradek/\$name:",)),
+    Copies("compose*.yaml", (_IMAGE,)),
 )
 """Rendered texts are among them so that a release needs no Helm; the tests render them again and compare."""
 

@@ -27,6 +27,8 @@ from tests.support.class_archives import one_at_a_time
 from tests.support.peers import in_ci
 from tests.support.programs import (
     BUILT,
+    COMPOSE_SCHEMA,
+    COMPOSE_VERSION,
     ETCD_VERSION,
     HELM_VERSION,
     KUBERNETES_VERSION,
@@ -86,6 +88,16 @@ def franz_go() -> None:
     """franz-go's own tests, and the program that logs in."""
     for part in ("--build-only", "--login-program"):
         _run([sys.executable, str(FRANZ_GO), part])
+
+
+def compose_schema() -> None:
+    """The schema of Compose files, which is a file of the module that Compose reads them by."""
+    if COMPOSE_SCHEMA.exists():
+        return
+    module = f"github.com/compose-spec/compose-go/v2@{COMPOSE_VERSION}"
+    folder = json.loads(_go("mod", "download", "-json", module))["Dir"]
+    COMPOSE_SCHEMA.parent.mkdir(parents=True, exist_ok=True)
+    COMPOSE_SCHEMA.write_bytes((Path(folder) / "schema" / "compose-spec.json").read_bytes())
 
 
 def _module(name: str) -> Path:
@@ -150,6 +162,7 @@ TOOLS: Final = (
     Tool("spark-classes", "an archive of classes that Spark's Java writes", write_spark_archive),
     Tool("helm", f"helm.sh/helm {HELM_VERSION}, built by Go", helm),
     Tool("franz-go", "github.com/twmb/franz-go with its tests, built by Go", franz_go),
+    Tool("compose-schema", f"github.com/compose-spec/compose-go {COMPOSE_VERSION}, by Go", compose_schema),
     Tool("etcd", f"go.etcd.io/etcd {ETCD_VERSION}, built by Go", etcd),
     Tool(
         "kubernetes",

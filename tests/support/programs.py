@@ -14,6 +14,8 @@ BUILT: Final = CHECKOUT / ".cache" / "programs" / "bin"
 HELM_VERSION: Final = "v3.22.0"
 KUBERNETES_VERSION: Final = "v1.34.4"
 ETCD_VERSION: Final = "v3.6.4"
+COMPOSE_VERSION: Final = "v2.16.2"
+COMPOSE_SCHEMA: Final = BUILT.parent / f"compose-spec-{COMPOSE_VERSION}.json"
 # What the one-node cluster for e2e has built. Its etcd is newer than Debian's, which the API server does not bear.
 _OF_THE_CLUSTER: Final = Path(os.environ.get("CLUSTER_CACHE", Path.home() / ".cache" / "cluster")) / "bin"
 _FRANZ_GO: Final = CHECKOUT / ".cache" / "franz-go"

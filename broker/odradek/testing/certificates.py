@@ -70,13 +70,13 @@ def _certificate_of(name: str, key: ec.EllipticCurvePrivateKey) -> x509.Certific
 
     now = datetime.datetime.now(datetime.UTC)
 
-    def named(text: str) -> x509.Name:
+    def make_name(text: str) -> x509.Name:
         return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)])
 
     return (
         x509.CertificateBuilder()
-        .subject_name(named(name))
-        .issuer_name(named("odradek.testing"))
+        .subject_name(make_name(name))
+        .issuer_name(make_name("odradek.testing"))
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(days=1))
