@@ -16,6 +16,7 @@ The programs, and what each measures:
     python -m bench growth --gigabytes 20  does a longer log slow it down?
     python -m bench command-line           produce and consume beside kcat, on the same broker and files
     python -m bench clients --rounds 5     our Python clients beside kafka-python, aiokafka and confluent-kafka
+    python -m bench paper --rounds 5       the experiments of the paper of 2011, beside what it published
     python -m bench rights --rounds 15     what ACLs and quotas cost a broker that has them
     python -m bench rights --instructions  the same in instructions outside the kernel
     python -m bench mirror --rounds 3      a mirror's CPU for a gigabyte, beside MirrorMaker 2
@@ -62,6 +63,8 @@ def main() -> int:
             return _command_line(arguments)
         case "clients":
             return _clients(arguments)
+        case "paper":
+            return _paper(arguments)
         case "rights":
             return _rights(arguments)
         case "mirror":
@@ -79,6 +82,7 @@ def main() -> int:
                 _restarts(arguments),
                 _command_line(arguments),
                 _clients(arguments),
+                _paper(arguments),
                 _rights(arguments),
                 _spark(arguments),
                 _spark_source(arguments),
@@ -96,7 +100,7 @@ def _parsed() -> argparse.Namespace:
         prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     programs = ["compare", "cluster", "takeover", "restarts", "growth", "command-line", "operator", "spark"]
-    programs += ["clients", "mirror", "rights", "spark-source", "spark-load", "everything"]
+    programs += ["clients", "paper", "mirror", "rights", "spark-source", "spark-load", "everything"]
     parser.add_argument("program", nargs="?", choices=programs, default="compare")
     parser.add_argument("--rounds", type=int, default=5, help="rounds that count (default: 5)")
     parser.add_argument("--quick", action="store_true", help="one round of small sizes; a short growth")
@@ -217,6 +221,17 @@ def _clients(arguments: argparse.Namespace) -> int:
     return compare_clients(
         rounds=arguments.rounds,
         records=20_000 if arguments.quick else 200_000,
+        disk=arguments.disk,
+        is_json=arguments.output == "json",
+    )
+
+
+def _paper(arguments: argparse.Namespace) -> int:
+    from bench.paper import repeat_paper
+
+    return repeat_paper(
+        rounds=arguments.rounds,
+        messages=5_000 if arguments.quick else 100_000,
         disk=arguments.disk,
         is_json=arguments.output == "json",
     )
