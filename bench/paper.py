@@ -24,6 +24,7 @@ from bench import report
 from bench.peers import Peer, both, kafka
 from bench.rounds import say
 from tests.support.peers import topic_creator
+from tests.support.polling import wait_until
 
 MESSAGE_BYTES: Final = 200
 SETS: Final = (1, 50)
@@ -97,10 +98,14 @@ def _await_end(bootstrap: str, topic: str, end: int) -> None:
     from confluent_kafka import Consumer, TopicPartition
 
     reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "end"})
-    deadline = time.monotonic() + _SECONDS_MAX
-    while (found := reader.get_watermark_offsets(TopicPartition(topic, 0), 10)[1]) < end:
-        assert time.monotonic() < deadline, f"{found} of {end} messages came"
-        time.sleep(_POLL_SECONDS)
+    partition = TopicPartition(topic, 0)
+    wait_until(
+        f"the log has {end} messages",
+        lambda: reader.get_watermark_offsets(partition, 10)[1],
+        lambda found: found >= end,
+        seconds_max=_SECONDS_MAX,
+        pause_seconds=_POLL_SECONDS,
+    )
     reader.close()
 
 
