@@ -119,3 +119,26 @@ NAMED_BROKER_LOCK_SECONDS_MAX: Final = 1.0
 
 # Bytes of the log of a broker with a name at which a start begins another file. The one before is kept, and no more.
 NAMED_BROKER_LOG_BYTES_MAX: Final = 16 << 20
+
+# How far brokers may be apart before anything moves for it: a share of what each should have. Below a twentieth, logs
+# that grow and are deleted would move partitions to and fro.
+BALANCE_TOLERANCE: Final = 0.05
+# Bytes on a disk, and bytes a second, that are no difference: neither fills a disk nor loads a broker.
+BALANCE_DISK_BYTES_MIN: Final = 256 << 20
+BALANCE_RATE_BYTES_MIN: Final = 256 << 10
+# The share of the tolerance that a move gains at least. Thousands of moves of tiny partitions level nothing.
+BALANCE_GAIN_SHARE_MIN: Final = 0.01
+# The share of a broker's free bytes that a plan may bring there. What leaves it is not counted, since that leaves late.
+BALANCE_ROOM_SHARE_MAX: Final = 0.8
+# Replicas that one step of the planner compares, and those that it looks at to find them. Plans are hardly better with
+# more, and ten thousand partitions are planned within seconds.
+BALANCE_CANDIDATES_MAX: Final = 16
+BALANCE_ROWS_MAX: Final = 512
+# Steps of one plan. The next plan continues from there.
+BALANCE_STEPS_MAX: Final = 50_000
+# Partitions that a rebalance moves at a time, and their bytes. A batch is soon over when it is to be stopped, and a
+# broker reads few old segments at a time.
+BALANCE_BATCH_MOVES_MAX: Final = 100
+BALANCE_BATCH_BYTES_MAX: Final = 64 << 30
+# Groups whose committed offsets show what is read. Each is a request at both samples; more groups rarely read more.
+BALANCE_GROUPS_MAX: Final = 500

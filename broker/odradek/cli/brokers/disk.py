@@ -129,7 +129,7 @@ def _with_room(
     rows: Sequence[Document], by: Sequence[str], directories: Sequence[LogDirectoryDescription]
 ) -> list[Document]:
     """The rows with the bytes of their volumes, and rows for directories that hold no replica or failed."""
-    from odradek.cli.shared.disk_words import volumes
+    from odradek.client.admin.disks import volumes
 
     fields = {"broker": "broker_id", "directory": "path"}
     groups: dict[tuple[object, ...], list[LogDirectoryDescription]] = {}

@@ -1,4 +1,4 @@
-"""`odradek brokers`: list brokers, drain one before it is removed, fill new ones."""
+"""`odradek brokers`: list brokers, and drain one before it is removed. Disks and balance have their own modules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.cli.brokers.disk import brokers_argument, disk
-from odradek.cli.brokers.moves import begin, show_moves, throttle_option, wait_option, wait_until_ended
+from odradek.cli.brokers.moves import show_moves, throttle_option, wait_option, wait_until_ended
+from odradek.cli.brokers.rebalance import rebalance
 from odradek.cli.shared.completers import complete_brokers
 from odradek.cli.shared.options import CommandSession, session_options
 from odradek.cli.shared.output import bad, count, format_bytes, plain, say, show, warning
@@ -31,6 +32,7 @@ def brokers() -> None:
 
 
 brokers.add_command(disk)
+brokers.add_command(rebalance)
 
 
 @brokers.command("list", cls=WatchCommand)
@@ -229,33 +231,3 @@ def remove(session: CommandSession, *, broker_id: int) -> None:
 
     session.run(lambda client: BrokerAdmin(client).remove(broker_id))
     say(session.output, f"removed  broker {broker_id}", {"broker": broker_id, "result": "removed"})
-
-
-@brokers.command()
-@brokers_argument
-@dry_run_option
-@throttle_option
-@wait_option
-@session_options
-def rebalance(
-    session: CommandSession, *, broker_ids: tuple[int, ...], dry_run: bool, throttle: int | None, wait: bool
-) -> None:
-    """Give brokers equally many replicas by as few moves as possible. With IDs only those brokers are given replicas.
-
-    \b
-    Examples:
-      odradek brokers rebalance --dry-run
-      odradek brokers rebalance 4 5 --throttle 50000000 --wait
-    """
-
-    async def work(client: Client) -> tuple[Plan, Plan]:
-        from odradek.client.admin.brokers import BrokerAdmin
-
-        admin = BrokerAdmin(client)
-        before = await admin.reassignments.assignment()
-        plan = await admin.plan_spread(broker_ids or None)
-        if not dry_run:
-            await begin(admin, plan, throttle=throttle, wait=wait)
-        return plan, before
-
-    show_moves(session, *session.run(work), is_planned=dry_run, waited=wait)

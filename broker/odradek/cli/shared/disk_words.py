@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from odradek.cli.shared.output import Styled, bad, format_bytes, warning
+from odradek.client.admin.disks import volumes
 from odradek.client.admin.health import DirectoryStatus, directory_status
 from odradek.client.admin.results import LogDirectoryDescription
 
@@ -32,16 +33,6 @@ def disk_cell(directories: Sequence[LogDirectoryDescription]) -> Styled | str | 
     if found & {DirectoryStatus.FULL, DirectoryStatus.FAILED}:
         return bad(words)
     return warning(words) if DirectoryStatus.NEARLY_FULL in found else words
-
-
-def volumes(directories: Iterable[LogDirectoryDescription]) -> tuple[int, int] | None:
-    """Total and usable bytes of the volumes under directories of one broker; None when the broker does not report them.
-    Directories on one volume report the same numbers, and count once.
-    """
-    found = {(one.total_bytes, one.usable_bytes) for one in directories if one.total_bytes > 0}
-    if not found:
-        return None
-    return sum(total for total, _ in found), sum(usable for _, usable in found)
 
 
 def directory_document(directory: LogDirectoryDescription) -> dict[str, object]:

@@ -6,13 +6,17 @@ not ended; replicas that have moved stay where they are until the next `plan_spr
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from odradek.client.admin import plans
+from odradek.client.admin.balance_plans import plan_balance
+from odradek.client.admin.balance_values import BalancePlan, BalanceTolerance, ClusterLoad
 from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.disks import directories
+from odradek.client.admin.load_measuring import measure_load
 from odradek.client.admin.logs import LogAdmin
 from odradek.client.admin.plans import Plan, Racks
 from odradek.client.admin.reassignments import SIDES, OngoingReassignment, ReassignmentAdmin
@@ -20,7 +24,7 @@ from odradek.client.admin.results import AlterOperation, ConfigChange, LogDirect
 from odradek.client.checked_calls import checking_arguments
 from odradek.client.client import Client
 from odradek.client.errors import raise_for
-from odradek.foundation.errors import BrokerNotAvailable, OdradekError, RequestError
+from odradek.foundation.errors import BrokerNotAvailable, NoReassignmentInProgress, OdradekError, RequestError
 from odradek.foundation.ids import TopicPartition
 from odradek.wire.protocol.api import ApiKey
 
@@ -227,13 +231,72 @@ class BrokerAdmin:
 
         Raises BrokerNotAvailable for one of `onto` that is down or cordoned.
         """
+        racks = await self._check_receivers(onto)
+        return plans.plan_spread(await self.reassignments.assignment(), racks, onto=onto)
+
+    async def _check_receivers(self, onto: Collection[int] | None) -> Racks:
         racks = await self.racks()
         missing = sorted(set(onto or ()) - racks.keys())
         if missing:
             raise BrokerNotAvailable(
                 f"the brokers {missing} are not live or are cordoned; brokers that can take replicas: {sorted(racks)}"
             )
-        return plans.plan_spread(await self.reassignments.assignment(), racks, onto=onto)
+        return racks
+
+    async def measure_load(
+        self, onto: Collection[int] | None = None, *, sample_seconds: float = 0.0
+    ) -> ClusterLoad:
+        """What each live broker has, as a plan of balance needs it. With `onto` only those brokers may receive
+        replicas. With `sample_seconds` bytes in and out are measured for so long.
+
+        Raises BrokerNotAvailable for one of `onto` that is down or cordoned.
+        """
+        await self._check_receivers(onto)
+        return await measure_load(
+            self._client,
+            moving=await self.reassignments.under_way(),
+            cordoned=await self._find_cordoned(),
+            onto=onto,
+            sample_seconds=sample_seconds,
+        )
+
+    async def plan_balance(
+        self,
+        onto: Collection[int] | None = None,
+        *,
+        sample_seconds: float = 0.0,
+        tolerance: BalanceTolerance | None = None,
+    ) -> BalancePlan:
+        """The moves that level disks, replicas, leaders, and with `sample_seconds` bytes in and out. Raises as
+        `measure_load`.
+        """
+        load = await self.measure_load(onto, sample_seconds=sample_seconds)
+        return await asyncio.to_thread(plan_balance, load, tolerance)
+
+    async def find_balancing(self) -> dict[TopicPartition, OngoingReassignment]:
+        """The moves under way that may be a rebalance's: none that empties a cordoned broker, or changes the number of
+        a partition's replicas.
+        """
+        cordoned = await self._find_cordoned()
+        return {
+            where: one
+            for where, one in (await self.reassignments.under_way()).items()
+            if len(one.target) == len(one.original) and cordoned.isdisjoint(one.removing)
+        }
+
+    async def stop_balance(self) -> tuple[TopicPartition, ...]:
+        """Cancel the moves of a rebalance that are under way, and lift their throttles. Returns their partitions.
+
+        Raises MovesRefused; the throttles are lifted all the same.
+        """
+        moving = tuple(await self.find_balancing())
+        outcome = await self.reassignments.cancel(moving) if moving else {}
+        await self.lift_throttles(moving)
+        # One that has ended since needs no cancellation.
+        raise_refusals(
+            {where: one for where, one in outcome.items() if not isinstance(one, NoReassignmentInProgress)}
+        )
+        return moving
 
     async def plan_factor(self, topics: Collection[str], *, factor: int) -> Plan:
         """The moves that give topics so many replicas. Raises InvalidReplicationFactor, UnknownTopicOrPartition."""

@@ -71,6 +71,16 @@ def replicas(found: Directories) -> list[ReplicaOnDisk]:
     ]
 
 
+def volumes(directories: Iterable[LogDirectoryDescription]) -> tuple[int, int] | None:
+    """Total and usable bytes of the volumes under directories of one broker; None when the broker does not report them.
+    Directories on one volume report the same numbers, and count once.
+    """
+    found = {(one.total_bytes, one.usable_bytes) for one in directories if one.total_bytes > 0}
+    if not found:
+        return None
+    return sum(total for total, _ in found), sum(usable for _, usable in found)
+
+
 async def find_refused_commits(
     client: Client, groups: Sequence[GroupDescription]
 ) -> dict[str, LogDirectoryDescription]:
