@@ -174,12 +174,12 @@ def test_preferred_leaders_are_elected_where_leaders_are_uneven() -> None:
     assert plan_balance(cluster({1: None, 2: None}, [*few, PartitionLoad(replicas=(2, 1))])).is_empty
 
 
-def test_a_bound_on_steps_cuts_a_plan_short_and_the_next_one_continues() -> None:
+def test_a_bound_on_steps_ends_a_plan_and_the_next_one_continues() -> None:
     load = cluster({1: None, 2: None}, [PartitionLoad(replicas=(1,))] * 20)
     first = plan_balance(load, steps_max=4)
-    assert (len(first.moves), first.is_cut_short) == (4, True)
+    assert (len(first.moves), first.is_unfinished) == (4, True)
     rest = plan_balance(after(load, first))
-    assert (len(rest.moves), rest.is_cut_short) == (6, False)
+    assert (len(rest.moves), rest.is_unfinished) == (6, False)
 
 
 def test_a_cluster_without_brokers_or_partitions_has_no_plan() -> None:
@@ -250,7 +250,7 @@ def check_rules(load: ClusterLoad, tolerance: BalanceTolerance) -> None:
     assert excesses(found, tolerance) <= excesses(load, tolerance)
     assert plan.moves == {} or excesses(found, tolerance) < excesses(load, tolerance)
     assert all(replicas != load.partitions[where].replicas for where, replicas in plan.moves.items())
-    assert not plan.is_cut_short
+    assert not plan.is_unfinished
     assert plan_balance(load, tolerance) == plan
     assert plan_balance(found, tolerance).is_empty
     assert plan.bytes_to_move == sum(

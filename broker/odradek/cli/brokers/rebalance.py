@@ -220,8 +220,8 @@ def _show(session: CommandSession, load: ClusterLoad, plan: BalancePlan, *, batc
         click.echo(f"\n{_summary(plan, 'would move')}{tail}")
     if plan.unmet:
         click.echo(f"still uneven then: {', '.join(goal.words for goal in plan.unmet)}")
-    if plan.is_cut_short:
-        click.echo("the plan is long, and was cut: what is left is for the next one")
+    if plan.is_unfinished:
+        click.echo("the plan has reached its bound: the next one continues")
 
 
 def _columns(load: ClusterLoad) -> tuple[str, ...]:
@@ -259,5 +259,5 @@ def _document(load: ClusterLoad, plan: BalancePlan) -> Document:
             for broker, one in plan.before.items()
         ],
         "unmet": [goal.name.lower() for goal in plan.unmet],
-        "is_cut_short": plan.is_cut_short,
+        "is_unfinished": plan.is_unfinished,
     }

@@ -7,9 +7,9 @@ made. Of the moves that help, the planner takes those that gain most for a byte 
 
 Bytes on disks are levelled by capacity where all capacities are known, else each broker gets as many. Leaders are
 preferred leaders, since those lead again by themselves. The same picture always gives the same plan, and the plan for
-its result is empty. One that a bound cut short is continued by the next.
+its result is empty. The next plan continues one that a bound ended early.
 
-What it leaves out: single log directories of a broker, and swaps of two replicas. `balance` measures and executes.
+What it leaves out: single log directories of a broker, and swaps of two replicas. `load_measuring` has the picture.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class _Band:
                 if (donor, receiver) not in closed:
                     yield donor, receiver
 
-    def wanted(self, donor: int, receiver: int) -> int:
+    def find_amount(self, donor: int, receiver: int) -> int:
         """The amount that is best to move: it brings neither past its target."""
         over, under = self.surplus(donor), -self.surplus(receiver)
         return max(min(over, under) if over > 0 and under > 0 else (over + under) // 2, 1)
@@ -310,7 +310,7 @@ class _Levels:
 
         def pick(donor: int, receiver: int) -> int | None:
             rows = candidates[donor]
-            start = bisect_right(rows, band.wanted(donor, receiver), key=lambda row: row[0])
+            start = bisect_right(rows, band.find_amount(donor, receiver), key=lambda row: row[0])
             # Larger ones bring a broker past its target, and may be of help all the same.
             for places in (range(start - 1, -1, -1), range(start, len(rows))):
                 found = self._best_of(goal, rows, places, donor, receiver)
@@ -473,7 +473,7 @@ class _Levels:
                 for part, replicas in zip(self._parts, self._now, strict=True)
             ),
             unmet=tuple(goal for goal in BalanceGoal if any(self.excess(goal).values())),
-            is_cut_short=self._steps_left <= 0,
+            is_unfinished=self._steps_left <= 0,
         )
 
     def _find_elections(self, moves: Plan) -> Iterator[TopicPartition]:

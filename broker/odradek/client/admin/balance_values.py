@@ -127,7 +127,7 @@ class BalancePlan:
     after: Mapping[int, BrokerTotals] = field(default_factory=dict)
     unmet: tuple[BalanceGoal, ...] = ()
     """Goals that the plan leaves outside the tolerance."""
-    is_cut_short: bool = False
+    is_unfinished: bool = False
     """Whether the bound on its length ended the plan."""
 
     @property

@@ -2,7 +2,7 @@
 
     leaders, replicas, racks    Metadata; of a partition that moves, the replicas after its move
     sizes, capacity, room       DescribeLogDirs; of several replicas of a partition the largest counts
-    bytes in                    how much that size grows between two samples; a deletion meanwhile hides a part
+    bytes in                    how much that size grows between two samples; a deletion between them hides a part
     bytes out                   bytes in for each follower, and what groups read between the samples: the records that
                                 their committed offsets passed, by the bytes of a record in that partition
 
@@ -110,7 +110,7 @@ class _Sample:
     async def take(cls, client: Client, cluster: ClusterInfo, *, with_groups: bool) -> _Sample:
         disks = await directories(client, cluster.brokers)
         taken_at = asyncio.get_running_loop().time()
-        committed = await _committed_offsets(client) if with_groups else {}
+        committed = await _read_committed(client) if with_groups else {}
         return cls(taken_at, disks, _sizes(disks), committed)
 
 
@@ -125,8 +125,8 @@ def _sizes(disks: Directories) -> dict[TopicPartition, int]:
     return found
 
 
-async def _committed_offsets(client: Client) -> dict[tuple[str, TopicPartition], int]:
-    """The offsets of the first groups that may be seen; a group that ends meanwhile is left out."""
+async def _read_committed(client: Client) -> dict[tuple[str, TopicPartition], int]:
+    """The offsets of the first groups that may be seen; a group that has ended is left out."""
     admin = GroupAdmin(client)
     found: dict[tuple[str, TopicPartition], int] = {}
     for group in islice(await admin.list(), BALANCE_GROUPS_MAX):
