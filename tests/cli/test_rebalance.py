@@ -157,18 +157,18 @@ def test_it_runs_in_batches_and_a_second_time_there_is_nothing_to_do(world: Clus
     led = world.cluster.leaders("t", seen_by=1)
     assert {led.count(broker) for broker in (1, 2, 3)} == {2}
     assert world.throttles() == []
-    assert world.rebalance("--execute").stdout == "nothing has to move\n"
+    assert world.rebalance("--wait").stdout == "nothing has to move\n"
     assert "nothing has to move" in world.rebalance("--plan").stdout
 
 
 def test_ctrl_c_begins_nothing_more_and_the_same_command_resumes(world: ClusterAndShell) -> None:
-    done = world.interrupt(lambda: world.moving() == 1, "--execute", "--batch", "1", *SLOWLY)
+    done = world.interrupt(lambda: world.moving() == 1, "--batch", "1", *SLOWLY)
     assert "stopped: 1 partition under way will arrive." in done.stderr
     assert world.moving() == 1
     assert world.throttles()
     # What is under way counts as moved.
     assert world.json("--plan")["replica_moves"] == 3
-    done = world.rebalance("--execute", "--throttle", "10000000")
+    done = world.rebalance("--throttle", "10000000")
     assert "resuming: 1 partition under way" in done.stderr
     assert (world.moving(), world.counts()) == (0, {1: 4, 2: 4, 3: 4})
     assert world.throttles() == []
@@ -225,6 +225,6 @@ def test_bytes_in_and_out_are_measured_between_two_samples(
     assert before[3]["bytes_out_per_second"] < 0.1 * written
 
 
-@pytest.mark.parametrize("wrong", [("--plan", "--execute"), ("--stop", "--plan"), ("3", "--stop")])
+@pytest.mark.parametrize("wrong", [("--stop", "--plan"), ("3", "--stop")])
 def test_contradictions_are_refused(wrong: tuple[str, ...]) -> None:
     assert CliRunner().invoke(command_line, ["brokers", "rebalance", *wrong]).exit_code == ExitCode.USAGE

@@ -78,7 +78,8 @@ def test_a_larger_disk_gets_more() -> None:
 
 
 def test_nothing_goes_where_there_is_no_room() -> None:
-    roomy, tight = BalancedBroker(free_bytes=60 * GIB), BalancedBroker(free_bytes=10 * GIB)
+    roomy = BalancedBroker(capacity_bytes=100 * GIB, free_bytes=60 * GIB)
+    tight = BalancedBroker(capacity_bytes=100 * GIB, free_bytes=18 * GIB)
     load = cluster({}, [PartitionLoad(replicas=(1,), size_bytes=GIB)] * 40, b1=roomy, b2=tight)
     plan = plan_balance(load)
     assert len(plan.moves) == 8

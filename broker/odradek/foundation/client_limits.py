@@ -128,8 +128,8 @@ BALANCE_DISK_BYTES_MIN: Final = 256 << 20
 BALANCE_RATE_BYTES_MIN: Final = 256 << 10
 # The share of the tolerance that a move gains at least. Thousands of moves of tiny partitions level nothing.
 BALANCE_GAIN_SHARE_MIN: Final = 0.01
-# The share of a broker's free bytes that a plan may bring there. What leaves it is not counted, since that leaves late.
-BALANCE_ROOM_SHARE_MAX: Final = 0.8
+# The share of a broker's volumes that a plan leaves free. What leaves a broker is not counted, since it leaves late.
+BALANCE_FREE_SHARE_MIN: Final = 0.1
 # Replicas that one step of the planner compares, and those that it looks at to find them. Plans are hardly better with
 # more, and ten thousand partitions are planned within seconds.
 BALANCE_CANDIDATES_MAX: Final = 16

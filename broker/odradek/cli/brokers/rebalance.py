@@ -39,7 +39,6 @@ _PERCENT = 100
 @click.command()
 @brokers_argument
 @click.option("--plan", "--dry-run", "is_planned", is_flag=True, help="Show the plan, and change nothing.")
-@click.option("--execute", is_flag=True, help="Run the plan. This is the default.")
 @click.option("--stop", is_flag=True, help="Cancel the moves under way, and lift their throttles.")
 @throttle_option
 @click.option(
@@ -65,14 +64,13 @@ _PERCENT = 100
     metavar="SECONDS",
     help="Measure bytes in and out for so long, and level them too.",
 )
-@click.option("--wait", is_flag=True, hidden=True, help="The command waits in any case.")
+@click.option("--wait", is_flag=True, help="Wait for the end, as the command does without it.")
 @session_options
 def rebalance(
     session: CommandSession,
     *,
     broker_ids: tuple[int, ...],
     is_planned: bool,
-    execute: bool,
     stop: bool,
     throttle: int | None,
     batch: int,
@@ -92,11 +90,11 @@ def rebalance(
     Examples:
       odradek brokers rebalance --plan
       odradek brokers rebalance --plan --sample-seconds 60
-      odradek brokers rebalance 4 5 --execute --throttle 50000000
+      odradek brokers rebalance 4 5 --throttle 50000000
       odradek brokers rebalance --stop
     """
-    if is_planned + execute + stop > 1:
-        raise click.UsageError("give one of --plan, --execute and --stop")
+    if is_planned and stop:
+        raise click.UsageError("--plan and --stop contradict each other")
     if stop:
         if broker_ids:
             raise click.UsageError("--stop takes no broker: it cancels all moves of a rebalance")
@@ -177,9 +175,7 @@ async def _say_stopped(admin: BrokerAdmin) -> None:
     if not left:
         await admin.lift_throttles()
     moving = f"{count(len(left), 'partition')} under way will arrive" if left else "nothing is moving"
-    click.echo(
-        f"stopped: {moving}. `odradek brokers rebalance --execute` resumes, and --stop cancels.", err=True
-    )
+    click.echo(f"stopped: {moving}. `odradek brokers rebalance` resumes, and --stop cancels.", err=True)
 
 
 def _summary(plan: BalancePlan, verb: str) -> str:

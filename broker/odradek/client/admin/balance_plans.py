@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from odradek.client.admin.balance_values import (
+    BalancedBroker,
     BalanceGoal,
     BalancePlan,
     BalanceTolerance,
@@ -32,8 +33,8 @@ from odradek.client.admin.balance_values import (
 from odradek.client.admin.plans import Plan
 from odradek.foundation.client_limits import (
     BALANCE_CANDIDATES_MAX,
+    BALANCE_FREE_SHARE_MIN,
     BALANCE_GAIN_SHARE_MIN,
-    BALANCE_ROOM_SHARE_MAX,
     BALANCE_ROWS_MAX,
     BALANCE_STEPS_MAX,
 )
@@ -116,6 +117,13 @@ class _Band:
         return max(min(over, under) if over > 0 and under > 0 else (over + under) // 2, 1)
 
 
+def _room(broker: BalancedBroker) -> int | None:
+    """The bytes that a plan may bring to a broker; None without a limit. What leaves it is not counted."""
+    if broker.free_bytes is None or broker.capacity_bytes is None:
+        return None
+    return broker.free_bytes - int(broker.capacity_bytes * BALANCE_FREE_SHARE_MIN)
+
+
 class _Levels:
     """A picture that is changed, step by step, until no step helps."""
 
@@ -130,10 +138,7 @@ class _Levels:
         self._parts = [load.partitions[where] for where in self._names]
         self._now = [list(one.replicas) for one in self._parts]
         self._touched: dict[int, None] = {}
-        self._room = {
-            broker: int(one.free_bytes * BALANCE_ROOM_SHARE_MAX) if one.free_bytes is not None else None
-            for broker, one in load.brokers.items()
-        }
+        self._room = {broker: _room(one) for broker, one in load.brokers.items()}
         self._bands = self._find_bands(tolerance)
 
     # --- what is wanted ------------------------------------------------------------------------------------------

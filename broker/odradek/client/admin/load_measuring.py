@@ -49,6 +49,7 @@ async def measure_load(
         second = await _Sample.take(client, cluster, with_groups=True)
         rates = await _measure_rates(client, first, second)
         first = second
+    coming = _coming_bytes(first, moving)
     brokers = {}
     for broker in cluster.brokers.values():
         answer = first.disks[broker.id]
@@ -56,7 +57,7 @@ async def measure_load(
         brokers[broker.id] = BalancedBroker(
             rack=broker.rack,
             capacity_bytes=room[0] if room else None,
-            free_bytes=room[1] if room else None,
+            free_bytes=room[1] - coming[broker.id] if room else None,
             takes_part=broker.id not in cordoned and not isinstance(answer, OdradekError),
             may_receive=onto is None or broker.id in onto,
         )
@@ -122,6 +123,18 @@ def _sizes(disks: Directories) -> dict[TopicPartition, int]:
         for directory in answer:
             for where, replica in directory.replicas.items():
                 found[where] = max(found.get(where, 0), replica.size_bytes)
+    return found
+
+
+def _coming_bytes(sample: _Sample, moving: Mapping[TopicPartition, OngoingReassignment]) -> Counter[int]:
+    """What moves under way have yet to bring to each broker."""
+    found: Counter[int] = Counter()
+    for where, one in moving.items():
+        for broker in one.adding:
+            answer = sample.disks.get(broker, [])
+            directories = [] if isinstance(answer, OdradekError) else answer
+            there = sum(each.replicas[where].size_bytes for each in directories if where in each.replicas)
+            found[broker] += max(sample.sizes.get(where, 0) - there, 0)
     return found
 
 
