@@ -308,8 +308,8 @@ class HttpClusterAdmin:
             for one in await admin.list():
                 if one.id in onto and one.is_cordoned:
                     await admin.uncordon(one.id)
-            plan = await admin.plan_spread(onto)
-            return len(await admin.execute(plan, bytes_per_second=bytes_per_second))
+            plan = await admin.plan_balance(onto)
+            return len(await admin.execute(plan.moves, bytes_per_second=bytes_per_second))
 
     async def count_arriving(self, bootstrap: str, brokers: Collection[int]) -> int:
         async with self._clients.connect_client(bootstrap) as client:
