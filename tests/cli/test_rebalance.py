@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 from click.testing import CliRunner, Result
 
+from odradek.cli.brokers.moves import read_plan
 from odradek.cli.exit_codes import ExitCode
 from odradek.cli.main import command_line
 from odradek.cli.shared.options import CommandSession
@@ -117,7 +119,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[ClusterAndShell]:
         runner.run(world.cluster.stop())
 
 
-def test_a_plan_is_read_and_nothing_moves(world: ClusterAndShell) -> None:
+def test_a_plan_is_read_and_nothing_moves(world: ClusterAndShell, tmp_path: Path) -> None:
     printed = world.rebalance("--plan").stdout.splitlines()
     assert printed[0].split() == [
         "ID",
@@ -145,6 +147,9 @@ def test_a_plan_is_read_and_nothing_moves(world: ClusterAndShell) -> None:
     assert found["brokers"][0]["before"]["size_bytes"] == 6 * found["bytes_to_move"] // 4
     assert found["brokers"][2]["after"]["bytes_in_per_second"] is None
     assert all(3 in row["replicas"] for row in found["partitions"])
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(found))
+    assert len(read_plan(str(path))) == len(found["partitions"])
     assert (world.moving(), world.counts()) == (0, {1: 6, 2: 6, 3: 0})
 
 
