@@ -171,7 +171,11 @@ def test_ctrl_c_begins_nothing_more_and_the_same_command_resumes(world: ClusterA
     assert "stopped: 1 partition under way will arrive." in done.stderr
     assert world.moving() == 1
     assert world.throttles()
-    # What is under way counts as moved.
+    # What is under way counts as moved, and what it has yet to bring as there.
+    load = world.ask(lambda client: Admin(client).brokers.measure_load())
+    (listed,) = (one for one in world.ask(lambda client: Admin(client).brokers.list()) if one.id == 3)
+    usable = sum(one.usable_bytes for one in listed.log_directories)
+    assert usable - 10 * BYTES < (load.brokers[3].free_bytes or 0) < usable - 7 * BYTES
     assert world.json("--plan")["replica_moves"] == 3
     done = world.rebalance("--throttle", "10000000")
     assert "resuming: 1 partition under way" in done.stderr
