@@ -185,6 +185,7 @@ def test_ctrl_c_begins_nothing_more_and_the_same_command_resumes(world: ClusterA
 
 def test_stop_takes_back_what_has_not_arrived_and_leaves_no_throttle(world: ClusterAndShell) -> None:
     world.interrupt(lambda: world.moving() == 2, "--batch", "2", *SLOWLY)
+    assert world.moving() == 2
     assert world.rebalance("--stop").stdout == "stopped  2 moves cancelled\n"
     assert (world.moving(), world.counts()) == (0, {1: 6, 2: 6, 3: 0})
     assert world.throttles() == []

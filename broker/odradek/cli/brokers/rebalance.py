@@ -119,8 +119,8 @@ def rebalance(
     if is_planned:
         _show(session, load, plan, batches=len(list(plan.batches(moves_max=batch))))
     elif not show_document(session.output, _document(load, plan) | {"result": "moved", "resumed": resumed}):
-        moved = len(plan.moves) + resumed
-        click.echo(f"{_summary(plan, 'moved')}" if moved or plan.elections else "nothing has to move")
+        arrived = f"moved  {count(resumed, 'partition')} under way" if resumed else "nothing has to move"
+        click.echo(arrived if plan.is_empty else _summary(plan, "moved"))
 
 
 def _stop(session: CommandSession) -> None:
