@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 
+from odradek.foundation.errors import InvalidRequest
 from odradek.security.authorization.acl_matching import AclIndex, Decision
 from odradek.security.authorization.acls import (
     AccessControlEntry,
@@ -16,12 +17,14 @@ from odradek.security.authorization.acls import (
     PatternType,
     PermissionType,
     ResourcePattern,
+    check_binding,
     comparable_host,
 )
 from tests.security.authorization import naive
 from tests.security.authorization.strategies import HOSTS, NAMES, OPERATIONS, PRINCIPALS, TYPES, steps
 from tests.support.examples import examples
 
+RANGED = ResourcePattern(AclResourceType.TOPIC, "t", PatternType.LITERAL)
 AS_DECISION = {None: Decision.NO_ACL, True: Decision.ALLOWED, False: Decision.DENIED}
 
 
@@ -108,3 +111,50 @@ def test_hosts_are_compared_in_one_spelling() -> None:
     assert index.decide("User:alice", host, 3, AclResourceType.TOPIC, "orders") is Decision.ALLOWED
     assert comparable_host("::ffff:127.0.0.1") == "127.0.0.1"
     assert comparable_host("broker.example") == "broker.example"
+
+
+def test_a_range_of_addresses_is_a_host() -> None:
+    """KIP-1276: the address of a range need not be its first."""
+    index = AclIndex().with_changes(
+        {
+            RANGED: [
+                AccessControlEntry("User:a", "10.1.7.0/16", AclOperation.READ, PermissionType.ALLOW),
+                AccessControlEntry("User:a", "2001:db8::/32", AclOperation.READ, PermissionType.ALLOW),
+                AccessControlEntry("User:a", "10.1.9.0/24", AclOperation.READ, PermissionType.DENY),
+                AccessControlEntry("User:b", "10.1.0.0/33", AclOperation.READ, PermissionType.ALLOW),
+            ]
+        }
+    )
+    decisions = {
+        host: index.decide("User:a", comparable_host(host), AclOperation.READ, AclResourceType.TOPIC, "t")
+        for host in (
+            "10.1.0.1",
+            "10.1.9.1",
+            "10.2.0.1",
+            "2001:db8:0:0:0:0:0:9",
+            "2001:db9::1",
+            "::ffff:10.1.0.1",
+            "x",
+        )
+    }
+    assert [host for host, one in decisions.items() if one is Decision.ALLOWED] == [
+        "10.1.0.1",
+        "2001:db8:0:0:0:0:0:9",
+        "::ffff:10.1.0.1",
+    ]
+    assert index.allows_any("User:a", "10.1.0.1", AclOperation.READ, AclResourceType.TOPIC)
+    assert not index.allows_any("User:a", "10.2.0.1", AclOperation.READ, AclResourceType.TOPIC)
+    # One of before, that no range is.
+    assert (
+        index.decide("User:b", "10.1.0.1", AclOperation.READ, AclResourceType.TOPIC, "t") is Decision.DENIED
+    )
+
+
+@pytest.mark.parametrize(
+    "host", ["10.1.0.0/33", "10.1/16", "/", "somewhere/8", "2001:db8::/129", "10.1.0.0/255.255.0.0"]
+)
+def test_what_is_no_range_is_refused(host: str) -> None:
+    with pytest.raises(InvalidRequest, match="no range of addresses"):
+        check_binding(
+            AclBinding(RANGED, AccessControlEntry("User:a", host, AclOperation.READ, PermissionType.ALLOW))
+        )

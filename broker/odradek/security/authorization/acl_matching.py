@@ -2,7 +2,8 @@
 
 Each resource type has its patterns by name: literal ones, and prefixed ones with the lengths that occur. So a name
 needs one look-up for itself, one for `*`, and one for each length of prefixes. A pattern has its rules by principal.
-A rule is a set of allowed and a set of denied operations as bits. Rules for single hosts are listed apart.
+A rule is a set of allowed and a set of denied operations as bits. Rules for single hosts are listed apart, and so are
+those for ranges of addresses (KIP-1276).
 
 An index is never changed. `changed` copies what differs, so that readers of the old one are not disturbed.
 """
@@ -20,10 +21,13 @@ from odradek.security.authorization.acls import (
     AccessControlEntry,
     AclBinding,
     AclOperation,
+    Network,
     PatternType,
     PermissionType,
     ResourcePattern,
+    address_of,
     comparable_host,
+    network_of,
 )
 from odradek.security.authorization.filters import AclFilter
 
@@ -37,19 +41,29 @@ class Decision(IntEnum):
 
 
 class Rules(NamedTuple):
-    """The rules of one pattern for one principal. `by_host` are those for single hosts: host, allowed, denied."""
+    """The rules of one pattern for one principal. `by_host` are those for single hosts: host, allowed, denied.
+
+    `by_network` are those for ranges of addresses.
+    """
 
     allowed: int
     denied: int
     by_host: tuple[tuple[str, int, int], ...]
+    by_network: tuple[tuple[Network, int, int], ...] = ()
 
     def of(self, host: str) -> tuple[int, int]:
         """The operations that are allowed and denied from this host."""
-        allowed, denied, by_host = self
+        allowed, denied, by_host, by_network = self
         for of_host, of_allowed, of_denied in by_host:
             if of_host == host:
                 allowed |= of_allowed
                 denied |= of_denied
+        address = address_of(host) if by_network else None
+        if address is not None:
+            for network, of_allowed, of_denied in by_network:
+                if address in network:
+                    allowed |= of_allowed
+                    denied |= of_denied
         return allowed, denied
 
 
@@ -164,7 +178,7 @@ class AclIndex:
                 rules = by_principal.get(whom)
                 if rules is None:
                     continue
-                allowed, denied = rules.of(host) if rules[2] else rules[:2]
+                allowed, denied = rules.of(host) if rules[2] or rules[3] else rules[:2]
                 if denied & deny_mask:
                     return Decision.DENIED
                 if allowed & allow_mask:
@@ -263,7 +277,13 @@ def _rules(entries: Iterable[AccessControlEntry]) -> dict[str, Rules]:
     rules: dict[str, Rules] = {}
     for principal, by_host in bits.items():
         allowed, denied = by_host.pop(WILDCARD, (0, 0))
-        rules[principal] = Rules(
-            allowed, denied, tuple((host, both[0], both[1]) for host, both in by_host.items())
-        )
+        single: list[tuple[str, int, int]] = []
+        ranges: list[tuple[Network, int, int]] = []
+        for host, both in by_host.items():
+            network = network_of(host)
+            if network is None:
+                single.append((host, both[0], both[1]))
+            else:
+                ranges.append((network, both[0], both[1]))
+        rules[principal] = Rules(allowed, denied, tuple(single), tuple(ranges))
     return rules

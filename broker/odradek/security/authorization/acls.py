@@ -82,7 +82,10 @@ class ResourcePattern(NamedTuple):
 
 
 class AccessControlEntry(NamedTuple):
-    """An allowed or denied operation, to whom and from where. `principal` is TYPE:NAME, `host` an address or `*`."""
+    """An allowed or denied operation, to whom and from where.
+
+    `principal` is TYPE:NAME. `host` is an address, a range of addresses as `10.1.0.0/16`, or `*`.
+    """
 
     principal: str
     host: str
@@ -131,6 +134,31 @@ def comparable_host(host: str) -> str:
     return str(address)
 
 
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def network_of(host: str) -> Network | None:
+    """The addresses of a range in CIDR notation (KIP-1276), as `10.1.0.0/16`; None for another text.
+
+    As in Kafka, the address need not be the first of its range.
+    """
+    if not host.rpartition("/")[2].isdecimal() or "/" not in host:
+        return None
+    try:
+        return ipaddress.ip_network(host, strict=False)
+    except ValueError:
+        return None
+
+
+@lru_cache(maxsize=4096)
+def address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address that a text is; None for another text."""
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
 def check_principal(principal: str) -> str:
     """The same text, if it is TYPE:NAME. Raises InvalidRequest."""
     kind, _, name = principal.partition(":")
@@ -158,4 +186,8 @@ def check_binding(binding: AclBinding) -> None:
         raise InvalidRequest(f"An ACL cannot have the permission {entry.permission.name}.")
     if not entry.host:
         raise InvalidRequest("The host of an ACL is empty; use * for every host.")
+    if "/" in entry.host and network_of(entry.host) is None:
+        raise InvalidRequest(
+            f"The host {entry.host!r} of an ACL is no range of addresses; write it as 10.1.0.0/16 or 2001:db8::/32."
+        )
     check_principal(entry.principal)
