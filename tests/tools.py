@@ -151,6 +151,7 @@ TOOLS: Final = (
     Tool("spark-avro", _JARS, java.avro_jars),
     Tool("hdfs", f"{_JARS}: Hadoop {java.HADOOP_VERSION}", java.hdfs_classpath),
     Tool("kafka", f"{_JARS}: Apache Kafka {java.KAFKA_VERSION}", java.kafka_classpath),
+    Tool("kafka-4.4", _JARS, partial(java.kafka_classpath, java.KAFKA_NEWEST_VERSION)),
     Tool("kafka-3.9", _JARS, partial(java.kafka_classpath, java.KAFKA_OLD_VERSION)),
     Tool("kafka-1.1", _JARS, java.first_kafka_classpath),
     Tool("kafka-0.8", f"{_JARS}: ConsumerOffsetChecker", java.checker_classpath),

@@ -35,9 +35,10 @@ def check_field_names(is_on: bool = True) -> None:
 
 def _checked_builder(structure: Any) -> messages.Builder:
     build = _build(structure)
-    *_, name, _, kind = structure.__module__.split(".")
-    if structure.__type__.name not in (REQUEST, RESPONSE, DATA):
+    kind = structure.__type__.name
+    if kind not in (REQUEST, RESPONSE, DATA):
         return build
+    name = structure.__module__.split(".")[-3] if kind == DATA else ApiKey(structure.__api_key__).name
     names = _names(name, kind)
 
     def build_checked(fields: Mapping[str, object]) -> object:
@@ -54,7 +55,7 @@ def _names(name: str, kind: str) -> Names:
         for version in versions_of_data(name):
             _merge(names, data_class(name, version))
     else:
-        api_key = ApiKey[name.upper()]
+        api_key = ApiKey[name]
         for version in versions_of(api_key):
             _merge(names, message_class(api_key, version, kind))
     return names

@@ -28,6 +28,7 @@ from tests.support.class_archives import keep_class_archive, one_at_a_time, read
 CHECKOUT = Path(__file__).resolve().parents[2]
 CACHE = CHECKOUT / ".cache"
 KAFKA_VERSION = "4.1.1"
+KAFKA_NEWEST_VERSION = "4.4.0"
 KAFKA_OLD_VERSION = "3.9.1"
 KAFKA_FIRST_VERSION = "1.1.1"  # the last one with the consumers that share partitions through ZooKeeper
 HADOOP_VERSION = "3.4.1"

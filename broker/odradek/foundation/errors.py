@@ -342,6 +342,10 @@ class ResourceNotFound(RequestError):
     """The configuration resource does not exist."""
 
 
+class RebootstrapRequired(RequestError):
+    """The broker at this address is another than the one that the client means; it has to bootstrap again."""
+
+
 class ThrottlingQuotaExceeded(RequestError):
     """A quota was exceeded; wait for the time in the answer."""
 

@@ -21,3 +21,7 @@ async def test_delete(world: GroupWorld, version: int) -> None:
     answer = await ask(world, API, version, groups_names=("g1", "g2", "no", ""))
     codes = {row.group_id: int(row.error_code) for row in answer.results}
     assert codes == {"g1": 0, "g2": 68, "no": 69, "": 69}
+    if version >= 3:
+        texts = {row.group_id: row.error_message for row in answer.results}
+        assert texts["g1"] is None
+        assert "1 member" in texts["g2"]

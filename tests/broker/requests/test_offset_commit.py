@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from odradek.broker.groups.schema import OffsetAndMetadata
+from odradek.broker.requests.offset_commit import FIRST_WITH_TOPIC_IDS
 from odradek.foundation.errors import KafkaStorageError
 from odradek.wire.protocol.api import ApiKey
 from tests.support.coordinator_world import GroupWorld, in_world
-from tests.support.handler_requests import ask, supported, versions
+from tests.support.handler_requests import ask, supported
 from tests.support.loop import WALL_MS_AT_START
 from tests.support.stories import told_by
 
@@ -29,7 +30,7 @@ async def commit(world: GroupWorld, version: int, **fields: Any) -> list[list[in
     return [[int(row.error_code) for row in topic.partitions] for topic in answer.topics]
 
 
-@pytest.mark.parametrize("version", versions(API))
+@pytest.mark.parametrize("version", range(2, FIRST_WITH_TOPIC_IDS))
 @told_by(in_world, topics={"t": 4})
 async def test_commit(world: GroupWorld, version: int) -> None:
     assert await commit(world, version, retention_time=5000) == [[0], [3]]

@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 
 from odradek.broker.groups.schema import OffsetAndMetadata
+from odradek.broker.requests.offset_fetch import FIRST_WITH_TOPIC_IDS
 from odradek.wire.protocol.api import ApiKey
 from tests.support.consumer_members import ConsumerMember
 from tests.support.coordinator_world import GroupWorld, in_world, result_of
-from tests.support.handler_requests import ask, versions
+from tests.support.handler_requests import ask
 from tests.support.stories import told_by
 
 API = ApiKey.OFFSET_FETCH
+# `test_topic_ids` has the versions with ids of topics.
+BY_NAME = range(1, FIRST_WITH_TOPIC_IDS)
 
 
 async def committed(world: GroupWorld) -> None:
@@ -53,7 +56,7 @@ async def fetch(
     return int(getattr(group, "error_code", 0)), rows
 
 
-@pytest.mark.parametrize("version", versions(API))
+@pytest.mark.parametrize("version", BY_NAME)
 @told_by(in_world, topics={"t": 4, "u": 2})
 async def test_what_is_committed_and_what_is_not(world: GroupWorld, version: int) -> None:
     await committed(world)
@@ -64,7 +67,7 @@ async def test_what_is_committed_and_what_is_not(world: GroupWorld, version: int
     assert await fetch(world, version, {"t": (0,)}, group_id="no") == (0, {"t": [(0, -1, "", 0)]})
 
 
-@pytest.mark.parametrize("version", versions(API)[1:])
+@pytest.mark.parametrize("version", BY_NAME[1:])
 @told_by(in_world, topics={"t": 4, "u": 2})
 async def test_all_of_a_group(world: GroupWorld, version: int) -> None:
     await committed(world)
@@ -73,7 +76,7 @@ async def test_all_of_a_group(world: GroupWorld, version: int) -> None:
     assert rows.keys() == {"t", "u"}
 
 
-@pytest.mark.parametrize("version", versions(API))
+@pytest.mark.parametrize("version", BY_NAME)
 @told_by(in_world, topics={"t": 4})
 async def test_another_broker_coordinates(world: GroupWorld, version: int) -> None:
     world.log.led.clear()

@@ -162,7 +162,22 @@ async def test_producers_are_described() -> None:
     assert unknown.error_code == 3
 
 
-@pytest.mark.parametrize("version", range(1, 5))
+async def test_a_cordon_is_shown_with_each_directory() -> None:
+    broker = await with_records()
+    shown = []
+    for value in ("*", ""):
+        configs = [{"name": "cordoned.log.dirs", "config_operation": 0, "value": value}]
+        resource = {"resource_type": 4, "resource_name": str(broker.broker.broker_id), "configs": configs}
+        answer = await broker.ask(
+            ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False
+        )
+        assert int(answer.responses[0].error_code) == 0
+        described = await broker.ask(ApiKey.DESCRIBE_LOG_DIRS, 5, topics=[])
+        shown += [directory.is_cordoned for directory in described.results]
+    assert shown == [True, False]
+
+
+@pytest.mark.parametrize("version", range(1, 6))
 async def test_log_directories_are_described(version: int) -> None:
     broker = await with_records()
     (directory,) = (await broker.ask(ApiKey.DESCRIBE_LOG_DIRS, version, topics=None)).results

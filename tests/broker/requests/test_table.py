@@ -10,25 +10,25 @@ from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.requests import request_type
 from tests.support.whole_broker import WholeBroker
 
-# Apache Kafka 4.1.1's client-facing ranges, unstable versions left out. WriteTxnMarkers has a version more, which our
-# brokers use among themselves (KIP-1228).
-KAFKA_4_1 = {
-    0: (3, 13), 1: (4, 18), 2: (1, 10), 3: (0, 13), 8: (2, 9), 9: (1, 9), 10: (0, 6), 11: (0, 9), 12: (0, 4),
-    13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 17: (0, 1), 18: (0, 4), 19: (2, 7), 20: (1, 6), 21: (0, 2),
+# Apache Kafka 4.4.0's client-facing ranges, unstable versions left out. `tests/compat/java/test_versions.py` compares
+# them with its jar.
+RANGES = {
+    0: (3, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9), 12: (0, 4),
+    13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 17: (0, 1), 18: (0, 5), 19: (2, 7), 20: (1, 6), 21: (0, 2),
     22: (0, 5),
-    23: (2, 4), 24: (0, 5), 25: (0, 4), 26: (0, 5), 27: (1, 2), 28: (0, 5),
-    29: (1, 3), 30: (1, 3), 31: (1, 3), 32: (1, 4), 33: (0, 2), 35: (1, 4),
-    36: (0, 2), 37: (0, 3), 42: (0, 2), 43: (0, 2), 44: (0, 1), 45: (0, 1),
+    23: (2, 4), 24: (0, 5), 25: (0, 4), 26: (0, 5), 27: (1, 2), 28: (0, 6),
+    29: (1, 3), 30: (1, 3), 31: (1, 3), 32: (1, 4), 33: (0, 2), 35: (1, 5),
+    36: (0, 2), 37: (0, 3), 42: (0, 3), 43: (0, 2), 44: (0, 1), 45: (0, 1),
     38: (1, 3), 39: (1, 2), 40: (1, 2), 41: (1, 3),
     46: (0, 0), 47: (0, 0), 48: (0, 1), 49: (0, 1), 50: (0, 0), 51: (0, 0), 57: (0, 2), 60: (0, 2),
     61: (0, 0), 64: (0, 0), 65: (0, 0), 66: (0, 2), 68: (0, 1), 69: (0, 1), 74: (0, 1), 75: (0, 0),
 }  # fmt: skip
 
 
-def test_the_ranges_are_those_of_kafka_4_1() -> None:
+def test_the_ranges_are_those_of_kafka_4_4() -> None:
     assert {
         int(api): (handler.version_min, handler.version_max) for api, handler in HANDLERS.items()
-    } == KAFKA_4_1
+    } == RANGES
 
 
 @pytest.mark.parametrize("api", list(HANDLERS), ids=lambda api: ApiKey(api).name)
@@ -41,17 +41,50 @@ def test_each_row_has_its_module_and_the_type_of_its_request(api: int) -> None:
         assert hints["request"] is request_type(api)
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 async def test_api_versions_answers_the_table_and_produce_from_0(version: int) -> None:
     broker = await WholeBroker.start()
     fields = {} if version < 3 else {"client_software_name": "lib", "client_software_version": "1.0"}
     answer = await broker.ask(ApiKey.API_VERSIONS, version, **fields)
     answered = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
-    assert answered == {**KAFKA_4_1, 0: (0, 13)}
+    assert answered == {**RANGES, 0: (0, 13)}
     if version >= 3:
         levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
         assert levels == {"group.version": 1, "transaction.version": 2}
         assert broker.connection.client_software == ("lib", "1.0")
+
+
+@pytest.mark.parametrize(
+    ("cluster", "node", "code"),
+    [
+        ("right", 0, 0),
+        ("another", 0, 129),
+        ("right", 1, 129),
+        ("", 0, 129),
+        ("another", -1, 42),
+        (None, 0, 42),
+        (None, -1, 0),
+    ],
+)
+async def test_a_client_that_means_another_node_has_to_bootstrap_again(
+    cluster: str | None, node: int, code: int
+) -> None:
+    """KIP-1242: both or neither, and both of this node."""
+    broker = await WholeBroker.start()
+    if cluster == "right":
+        cluster = broker.broker.images.current.cluster_id
+    if node >= 0:
+        node += broker.broker.broker_id
+    answer = await broker.ask(
+        ApiKey.API_VERSIONS,
+        5,
+        client_software_name="lib",
+        client_software_version="1.0",
+        cluster_id=cluster,
+        node_id=node,
+    )
+    assert int(answer.error_code) == code
+    assert bool(answer.api_keys) == (code == 0)
 
 
 @pytest.mark.parametrize("name", ["", "-lib", "lib.", "a b", "lib\n"])
@@ -66,4 +99,4 @@ async def test_a_version_from_the_future_is_answered_in_version_0() -> None:
     frame = bytes.fromhex("0012 0063 00000007 0001 61 00")
     answer = broker.dispatcher(broker.connection, memoryview(frame))
     assert isinstance(answer, bytes)
-    assert answer[4:] == bytes.fromhex("00000007 0023 00000001 0012 0000 0004")
+    assert answer[4:] == bytes.fromhex("00000007 0023 00000001 0012 0000 0005")

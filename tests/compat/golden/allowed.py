@@ -22,6 +22,17 @@ _APIS_LEFT_OUT: Final = {
     api: EFFECTS[ApiKey(api)].feature for api in map(int, _LISTED_BY_KAFKA) if api not in HANDLERS
 }
 
+# What this broker lists in a version that Kafka 4.1.1 does not have.
+_NEWER_VERSIONS: Final = {
+    ApiKey.LIST_OFFSETS: "the earliest offset to be tiered",
+    ApiKey.DESCRIBE_LOG_DIRS: "cordons",
+    ApiKey.DELETE_GROUPS: "texts of errors",
+    ApiKey.API_VERSIONS: "the node that a client means",
+    ApiKey.OFFSET_COMMIT: "ids of topics",
+    ApiKey.OFFSET_FETCH: "ids of topics",
+    ApiKey.TXN_OFFSET_COMMIT: "ids of topics",
+}
+
 _PART: Final = "responses/0/partition_responses/0"
 
 _OF_FAILED_TOKENS: Final = {
@@ -40,6 +51,10 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
     },
     "versions": {
         **{f"ranges by version */{api}": f"{feature}: not there" for api, feature in _APIS_LEFT_OUT.items()},
+        **{
+            f"ranges by version */{api}/1": f"{ApiKey(api).kafka_name} has a version of Kafka 4.2 to 4.4: {what}"
+            for api, what in _NEWER_VERSIONS.items()
+        },
         "ranges by version */27/1": "WriteTxnMarkers 2 is Kafka 4.2's; brokers send it to each other (KIP-1228)",
     },
     "produce": {

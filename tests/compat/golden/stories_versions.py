@@ -1,4 +1,4 @@
-"""Every API in every version that this broker offers, each asked once for something usual.
+"""Every API in every version that this broker and Kafka 4.1.1 offer, each asked once for something usual.
 
 The other stories look closely at one version of most APIs; this one finds what is wrong with the others. What answers
 of an API without a row here would not be compared, so `test_golden` requires a row for each.
@@ -6,7 +6,9 @@ of an API without a row here would not be compared, so `test_golden` requires a 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 from odradek.broker.requests.table import HANDLERS
@@ -23,9 +25,19 @@ GROUP: Final = "sweepers"
 _NEW_PRODUCER: Final[Fields] = {"transactional_id": None, "transaction_timeout": 60_000}
 
 
+_OF_KAFKA_4_1: Final = json.loads((Path(__file__).parent / "versions.json").read_text())[
+    "ranges by version 4"
+]
+
+
 def versions(api: ApiKey) -> range:
+    """The versions that both have; `stories_newer` has those since."""
     handler = HANDLERS[api]
-    return range(handler.version_min, handler.version_max + 1)
+    return range(handler.version_min, min(handler.version_max, _OF_KAFKA_4_1[str(int(api))][1]) + 1)
+
+
+def newest(api: ApiKey) -> int:
+    return versions(api)[-1]
 
 
 def sweep(wire: Wire, api: ApiKey, fields: Callable[[int], Fields]) -> None:
@@ -178,7 +190,7 @@ def member_of_version(wire: Wire, version: int) -> None:
     group = f"of-{version}"
 
     def ask(api: ApiKey, step: str = "", **fields: Any) -> Any:
-        at = min(version, HANDLERS[api].version_max)
+        at = min(version, newest(api))
         return wire.ask(f"{group}: {api.name} {at}{step}", api, at, **fields)
 
     wanted: Fields = {
@@ -197,7 +209,7 @@ def member_of_version(wire: Wire, version: int) -> None:
     ask(ApiKey.SYNC_GROUP, **me, **kind, assignments=assignments)
     ask(ApiKey.HEARTBEAT, **me)
     ask(ApiKey.DESCRIBE_GROUPS, groups=[group])
-    at = min(version, HANDLERS[ApiKey.LIST_GROUPS].version_max)
+    at = min(version, newest(ApiKey.LIST_GROUPS))
     listed = wire.ask_quietly(ApiKey.LIST_GROUPS, at).groups
     wire.answers[f"{group}: LIST_GROUPS {at}"] = [wire.plain(one) for one in listed if one.group_id == group]
     leaving = (
@@ -226,7 +238,7 @@ def consumer_sweep(wire: Wire) -> None:
         wire.ask(
             f"CONSUMER_GROUP_DESCRIBE {version}",
             ApiKey.CONSUMER_GROUP_DESCRIBE,
-            min(version, HANDLERS[ApiKey.CONSUMER_GROUP_DESCRIBE].version_max),
+            min(version, newest(ApiKey.CONSUMER_GROUP_DESCRIBE)),
             group_ids=[group],
         )
         wire.ask(

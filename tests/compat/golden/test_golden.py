@@ -4,6 +4,8 @@ Kafka's answers are kept beside this file as JSON, so that no Kafka is needed to
 `ODRADEK_RECORD_GOLDEN=1 pytest tests/compat/golden`. A difference that is meant stands in `allowed.py` with its reason,
 and must still be there: an allowance that is no longer needed fails.
 
+Versions that came after 4.1 have stories of their own (`stories_newer`), with the answers of Kafka 4.4.0.
+
 Kafka is formatted without eligible leader replicas (KIP-966). With them it keeps min.insync.replicas as a dynamic
 default of the cluster, which is then the source of every topic's value. We need no such default for them.
 """
@@ -37,6 +39,8 @@ from tests.compat.golden.stories_leaders import VERSIONS as LEADERS_VERSIONS
 from tests.compat.golden.stories_logins import SETTINGS as LOGINS_SETTINGS
 from tests.compat.golden.stories_logins import STORIES as LOGINS
 from tests.compat.golden.stories_logins import VERSIONS as LOGINS_VERSIONS
+from tests.compat.golden.stories_newer import SETTINGS as NEWER_SETTINGS
+from tests.compat.golden.stories_newer import STORIES as NEWER
 from tests.compat.golden.stories_quotas import STORIES as QUOTAS
 from tests.compat.golden.stories_quotas import VERSIONS as QUOTAS_VERSIONS
 from tests.compat.golden.stories_reassignment import STORIES as REASSIGNMENT
@@ -50,6 +54,7 @@ from tests.compat.golden.stories_transactions import VERSIONS as TRANSACTIONS_VE
 from tests.compat.golden.stories_versions import STORIES as OTHER_VERSIONS
 from tests.compat.golden.wire import Wire
 from tests.support.broker_process import Broker
+from tests.support.java import KAFKA_NEWEST_VERSION, KAFKA_VERSION
 from tests.support.kafka_peer import KafkaPeer
 from tests.support.peers import QUICK
 
@@ -64,6 +69,7 @@ VERSIONS = {
     **LOGINS_VERSIONS,
     **ACLS_VERSIONS,
     **TOKENS_VERSIONS,
+    **NEWER,
 }
 STORIES = {
     **RECORDS,
@@ -88,6 +94,7 @@ SETTINGS_OF_STORIES = {
     **TOKENS_SETTINGS,
     **DATA_SETTINGS,
     **FORGERY_SETTINGS,
+    **NEWER_SETTINGS,
 }
 SETTINGS = QUICK
 
@@ -98,7 +105,8 @@ def peer(tmp_path: Path, story: str) -> Iterator[Broker | KafkaPeer]:
     broker: Broker | KafkaPeer
     settings = {**SETTINGS, **SETTINGS_OF_STORIES.get(story, {})}
     if RECORDING:
-        broker = KafkaPeer(tmp_path, settings=settings, has_eligible_leader_replicas=False)
+        version = KAFKA_NEWEST_VERSION if story in NEWER else KAFKA_VERSION
+        broker = KafkaPeer(tmp_path, settings=settings, version=version, has_eligible_leader_replicas=False)
     else:
         broker = Broker(tmp_path, settings=settings)
     broker.start()

@@ -104,7 +104,7 @@ class GroupCoordinator:
         if old.topics is new.topics:
             return
         gone = {
-            name
+            (name, topic.id)
             for name, topic in old.topics.items()
             if name not in new.topics or new.topics[name].id != topic.id
         }

@@ -8,7 +8,10 @@ from typing import Final
 from odradek.broker.coordination.runtime import CoordinatorRuntime
 from odradek.broker.coordination.shard import DeferredAnswer, Shard
 from odradek.broker.coordination.topic_log import TransactionalWriter
-from odradek.broker.groups.consumer.group import COMMIT_VERSION_OF_BOTH_PROTOCOLS
+from odradek.broker.groups.consumer.group import (
+    COMMIT_VERSION_OF_BOTH_PROTOCOLS,
+    TRANSACTIONAL_COMMIT_VERSION_OF_BOTH_PROTOCOLS,
+)
 from odradek.broker.groups.context import GroupContext
 from odradek.broker.groups.offsets import Committer
 from odradek.broker.groups.schema import OffsetAndMetadata, OffsetKey
@@ -64,8 +67,14 @@ class OffsetRequests:
 
         Raises what concerns the group or the member: then nothing is stored. A generation of -1 without a member
         id is an administrator or a consumer that manages its partitions itself. With `writer` the offsets count once
-        its transaction is committed. StaleMemberEpoch is then IllegalGeneration: older clients know no other error.
+        its transaction is committed. In old versions StaleMemberEpoch is IllegalGeneration: their clients know no other
+        error.
         """
+        first = (
+            COMMIT_VERSION_OF_BOTH_PROTOCOLS
+            if writer is None
+            else TRANSACTIONAL_COMMIT_VERSION_OF_BOTH_PROTOCOLS
+        )
         shard = self._runtime.shard(group_id)
         if generation >= 0:
             self._context.fences.check_may_stay(group_id)
@@ -75,11 +84,11 @@ class OffsetRequests:
             try:
                 group.validate_offset_commit(by)
             except StaleMemberEpoch as error:
-                if writer is None:
+                if writer is None or version >= first:
                     raise
                 raise IllegalGeneration(str(error)) from error
         elif generation >= 0:  # else the first commit of a group without members creates it
-            if version >= COMMIT_VERSION_OF_BOTH_PROTOCOLS and writer is None:
+            if version >= first:
                 raise GroupIdNotFound(f"there is no group {group_id!r}; join it before you commit")
             raise IllegalGeneration(f"there is no group {group_id!r} at generation {generation}; join again")
         return self._write(shard, group_id, commits, writer)

@@ -110,5 +110,9 @@ class PendingOffsets:
     def groups(self) -> list[str]:
         return list(self._by_group)
 
-    def pending_keys(self) -> list[OffsetKey]:
-        return list(self._by_key)
+    def list_pending(self) -> list[tuple[OffsetKey, OffsetAndMetadata]]:
+        return [
+            (key, pending.committed)
+            for key, producers in self._by_key.items()
+            for pending in producers.values()
+        ]

@@ -45,6 +45,7 @@ from odradek.broker.groups.schema import (
     encode_offset_value,
 )
 from odradek.foundation.errors import GroupIdNotFound, OdradekError
+from odradek.foundation.ids import TopicId
 from odradek.foundation.words import count
 from odradek.wire.records.control import Marker
 
@@ -63,7 +64,7 @@ class GroupStateMachine:
         self.offsets = OffsetStore()
         self.pending = PendingOffsets()
         shard.transactional = self
-        self.topics_gone: set[str] = set()  # deleted while this was loading
+        self.topics_gone: set[tuple[str, TopicId]] = set()  # deleted while this was loading
         self.now, self.wall_ms, self.wake = shard.now, shard.wall_ms, shard.wake
         self.new_id = context.new_id
         self.max_size: int = context.settings.group_max_size
@@ -255,18 +256,29 @@ class GroupStateMachine:
         for start in range(0, len(removals), TOMBSTONES_PER_BATCH):
             self.remove_offsets(removals[start : start + TOMBSTONES_PER_BATCH], _log_failure)
 
-    def forget_topics(self, topics: set[str]) -> None:
-        """Write tombstones for all offsets of deleted topics, now or once this is loaded."""
+    def forget_topics(self, topics: set[tuple[str, TopicId]]) -> None:
+        """Write tombstones for all offsets of deleted topics, now or once this is loaded.
+
+        Offsets that were committed by id for another topic of the same name stay.
+        """
         if self.shard.is_to_be_loaded:
             self.topics_gone |= topics
             return
+        names = {name for name, _ in topics}
+
+        def is_gone(topic: str, committed: OffsetAndMetadata) -> bool:
+            topic_id = committed.topic_id
+            return topic in names and (topic_id is None or (topic, topic_id) in topics)
+
         keys = dict.fromkeys(
-            (group_id, topic, partition) for group_id, topic, partition, _ in self.offsets if topic in topics
+            (group_id, topic, partition)
+            for group_id, topic, partition, committed in self.offsets
+            if is_gone(topic, committed)
         )
         keys |= dict.fromkeys(
             (key.group_id, key.topic, key.partition)
-            for key in self.pending.pending_keys()
-            if key.topic in topics
+            for key, committed in self.pending.list_pending()
+            if is_gone(key.topic, committed)
         )
         self.remove_in_batches(list(keys))
 

@@ -396,6 +396,7 @@ class BrokerProcess(Generic[ControlT]):
             counters=self.counters,
             authorizer=self._authorizer(),
             optional_long_work=self.long_work,
+            node_id=self.broker_id,
         )
         fetch_sessions = FetchSessionCache(
             slots=settings.max_incremental_fetch_session_cache_slots,

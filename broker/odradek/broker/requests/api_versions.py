@@ -1,5 +1,7 @@
 """ApiVersions: which APIs in which versions, read from the table of handlers; features as in Kafka 4.1.
 
+From version 5 on a client may name the cluster and the node that it means. Another one answers REBOOTSTRAP_REQUIRED.
+
 A client with a newer version than is served gets version 0 of the answer, with UNSUPPORTED_VERSION and the range of
 this API. It then asks again (KIP-511). Only features that are served are named
 (`metadata.image.features`). A client takes the finalized ones only from an answer with a higher epoch than any before.
@@ -12,7 +14,7 @@ from typing import Final
 
 from odradek.broker.requests.context import AnyContext
 from odradek.broker.requests.table import ADVERTISED_VERSION_MIN, HANDLERS, Handler
-from odradek.foundation.errors import InvalidRequest, UnsupportedVersion
+from odradek.foundation.errors import InvalidRequest, RebootstrapRequired, RequestError, UnsupportedVersion
 from odradek.metadata.image.features import FIXED, SUPPORTED
 from odradek.wire.protocol import messages
 from odradek.wire.protocol.api import ApiKey
@@ -25,6 +27,9 @@ _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FIRST_VERSION_WITH_SOFTWARE: Final = 3
 # A feature with a lowest version of 0 breaks older readers (KIP-1011): it is named from version 4 on.
 _FIRST_VERSION_WITH_FEATURES_FROM_0: Final = 4
+# The client may say which cluster and node it means to reach (KIP-1242).
+_FIRST_VERSION_WITH_NODE: Final = 5
+_NO_NODE: Final = -1
 
 
 def handle(request: ApiVersionsRequest, context: AnyContext) -> Message:
@@ -38,6 +43,10 @@ def handle(request: ApiVersionsRequest, context: AnyContext) -> Message:
             )
             return context.response(error_code=error_code(invalid), api_keys=())
         context.connection.client_software = (name, software_version)
+    if version >= _FIRST_VERSION_WITH_NODE:
+        mistake = _find_mistake(request, context)
+        if mistake is not None:
+            return context.response(error_code=error_code(mistake), api_keys=())
     supported = [
         {"name": name, "min_version": lowest, "max_version": highest}
         for name, (lowest, highest) in SUPPORTED.items()
@@ -55,6 +64,24 @@ def handle(request: ApiVersionsRequest, context: AnyContext) -> Message:
             for name, level in sorted(finalized.items())
         ],
         zk_migration_ready=False,
+    )
+
+
+def _find_mistake(request: ApiVersionsRequest, context: AnyContext) -> RequestError | None:
+    """The error of a client that meant to reach another cluster or node, or names only one of them.
+
+    An address may have come to another broker. A controller has no id that its clients know: they are our brokers.
+    """
+    cluster_id, node_id = request.cluster_id, request.node_id
+    if (cluster_id is None) != (node_id == _NO_NODE):
+        return InvalidRequest("ClusterId and NodeId must be given both or not at all.")
+    if cluster_id is None or not context.broker.is_broker:
+        return None
+    here = context.broker.images.current.cluster_id, context.broker.node_id
+    if (cluster_id, node_id) == here:
+        return None
+    return RebootstrapRequired(
+        f"this is node {here[1]} of the cluster {here[0]}, not node {node_id} of {cluster_id}; bootstrap again"
     )
 
 

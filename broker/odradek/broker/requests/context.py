@@ -38,8 +38,12 @@ class RequestParts:
         authorizer: Authorizer | None = None,
         optional_long_work: BlockingWork | None = None,
         is_broker: bool = True,
+        node_id: int = -1,
     ) -> None:
-        """`optional_long_work` is the thread for what takes more of a processor than a turn of the loop may."""
+        """`optional_long_work` is the thread for what takes more of a processor than a turn of the loop may.
+
+        `node_id` is the broker's; a controller has none, -1.
+        """
         self.images: Final = images
         self.counters: Final = counters
         self.handlers: Final = handlers
@@ -47,6 +51,7 @@ class RequestParts:
         """Decides what each principal may do; None where every client may do everything."""
         self.optional_long_work: Final = optional_long_work
         self.is_broker: Final = is_broker
+        self.node_id: Final = node_id
 
     @property
     def long_work(self) -> BlockingWork:

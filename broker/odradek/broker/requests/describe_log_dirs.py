@@ -11,6 +11,7 @@ from odradek.foundation.errors import KafkaStorageError
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.turn_limits import LOGS_LOOKED_AT_PER_TURN_MAX
 from odradek.foundation.turns import Turn
+from odradek.metadata.image.cordons import is_cordoned
 from odradek.storage.directories.log_manager import DirectoryDescription, LogManager
 from odradek.wire.protocol.errors import error_code
 from odradek.wire.protocol.messages import Message
@@ -45,7 +46,13 @@ def _answers(
     asked: set[TopicPartition] | None = None
     if request.topics is not None:
         asked = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    answer = context.response(error_code=0, results=[_answer(directory, asked) for directory in directories])
+    # A cordon is of all directories of a broker (KIP-1066).
+    cordoned = is_cordoned(context.broker.images.current, context.broker.node_id)
+    results = [
+        {**_answer(directory, asked), "is_cordoned": cordoned and directory.failure is None}
+        for directory in directories
+    ]
+    answer = context.response(error_code=0, results=results)
     while asked:
         # One by one, in between which other threads run.
         asked.pop()

@@ -6,6 +6,7 @@
                            a time counts until its segment is deleted
     -4 earliest local      the log's start: there is no tiered storage (KIP-405)
     -5 latest tiered       no offset: there is no tiered storage
+    -6 earliest pending    the first offset that is still to be tiered (KIP-1023): none either
     -2^62 and below        a segment's start: see `wire.protocol.segment_starts`
     -64 compacted up to    for brokers alone, of any replica: see `broker.replication.removal_bounds`
 
@@ -55,8 +56,16 @@ EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
 # The first version that knows each special value; an older client could not have meant it.
-_FIRST_VERSIONS: Final = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+_FIRST_VERSIONS: Final = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
 _READ_COMMITTED: Final = 1
 _FIRST_WITH_OFFSET_NOT_AVAILABLE: Final = 5
 _NOTHING: Final = (-1, -1, -1)
@@ -238,7 +247,7 @@ def _find(partition: Partition, timestamp_ms: int, *, limit: int) -> tuple[int, 
             # Nothing was ever written: the first record will be of this leader.
             epoch = partition.leader_epoch
         return start, -1, epoch
-    if timestamp_ms == LATEST_TIERED:
+    if timestamp_ms in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _NOTHING
     before = offset_of_time(timestamp_ms)
     if before is not None:

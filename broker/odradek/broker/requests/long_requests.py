@@ -143,7 +143,7 @@ REPEATS: Final[dict[int, Repeats]] = {
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Repeats(("users",), "", attrgetter("name")),
 }
 # What names an element of an answer whose own elements may stand in two parts.
-_NAMES: Final = ("name", "topic", "group_id")
+_NAMES: Final = ("name", "topic", "topic_id", "group_id")
 
 
 def split_of(api_key: int, request: object) -> Split | None:

@@ -58,6 +58,7 @@ class _Family(RequestParts):
             authorizer=shared.authorizer,
             optional_long_work=shared.optional_long_work,
             is_broker=shared.is_broker,
+            node_id=shared.node_id,
         )
 
 

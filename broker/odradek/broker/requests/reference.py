@@ -24,7 +24,7 @@ def _lines() -> Iterator[str]:
     yield _MADE
     yield "# Protocol"
     yield ""
-    yield "The APIs of Apache Kafka's protocol. Versions are Kafka 4.1's, so clients from Kafka 2.1 on are served."
+    yield "The APIs of Apache Kafka's protocol. Versions are Kafka 4.4's, so clients from Kafka 2.1 on are served."
     yield "`odradek brokers api-versions` asks a running broker for the same table."
     yield "[compatibility.md](../compatibility.md) says what that means for clients, and which KIPs are there."
     yield ""

@@ -1,6 +1,6 @@
 """Which module serves which API, in which versions. ApiVersions is read from this table.
 
-The ranges are Apache Kafka 4.1's for clients. A module is imported at its first request: the start of the broker
+The ranges are Apache Kafka 4.4's for clients. A module is imported at its first request: the start of the broker
 loads only what ApiVersions needs. As in Kafka 4, Produce is advertised from version 0 although versions below 3 are
 refused: librdkafka before 2.11 would otherwise turn compression off.
 
@@ -31,10 +31,10 @@ class Handler(NamedTuple):
 HANDLERS: Final[dict[int, Handler]] = {
     ApiKey.PRODUCE: Handler(3, 13, "produce.handler", takes_frame=True),
     ApiKey.FETCH: Handler(4, 18, "fetch.handler", takes_frame=True),
-    ApiKey.LIST_OFFSETS: Handler(1, 10, "list_offsets"),
+    ApiKey.LIST_OFFSETS: Handler(1, 11, "list_offsets"),
     ApiKey.METADATA: Handler(0, 13, "metadata"),
-    ApiKey.OFFSET_COMMIT: Handler(2, 9, "offset_commit"),
-    ApiKey.OFFSET_FETCH: Handler(1, 9, "offset_fetch"),
+    ApiKey.OFFSET_COMMIT: Handler(2, 10, "offset_commit"),
+    ApiKey.OFFSET_FETCH: Handler(1, 10, "offset_fetch"),
     ApiKey.FIND_COORDINATOR: Handler(0, 6, "find_coordinator"),
     ApiKey.JOIN_GROUP: Handler(0, 9, "join_group"),
     ApiKey.HEARTBEAT: Handler(0, 4, "heartbeat"),
@@ -43,7 +43,7 @@ HANDLERS: Final[dict[int, Handler]] = {
     ApiKey.DESCRIBE_GROUPS: Handler(0, 6, "describe_groups"),
     ApiKey.LIST_GROUPS: Handler(0, 5, "list_groups"),
     ApiKey.SASL_HANDSHAKE: Handler(0, 1, "sasl_handshake"),
-    ApiKey.API_VERSIONS: Handler(0, 4, "api_versions"),
+    ApiKey.API_VERSIONS: Handler(0, 5, "api_versions"),
     ApiKey.CREATE_TOPICS: Handler(2, 7, "create_topics"),
     ApiKey.DELETE_TOPICS: Handler(1, 6, "delete_topics"),
     ApiKey.DELETE_RECORDS: Handler(0, 2, "delete_records"),
@@ -52,21 +52,21 @@ HANDLERS: Final[dict[int, Handler]] = {
     ApiKey.ADD_OFFSETS_TO_TXN: Handler(0, 4, "add_offsets_to_txn"),
     ApiKey.END_TXN: Handler(0, 5, "end_txn"),
     ApiKey.WRITE_TXN_MARKERS: Handler(1, 2, "write_txn_markers"),
-    ApiKey.TXN_OFFSET_COMMIT: Handler(0, 5, "txn_offset_commit"),
+    ApiKey.TXN_OFFSET_COMMIT: Handler(0, 6, "txn_offset_commit"),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Handler(2, 4, "offset_for_leader_epoch"),
     ApiKey.DESCRIBE_ACLS: Handler(1, 3, "describe_acls"),
     ApiKey.CREATE_ACLS: Handler(1, 3, "create_acls"),
     ApiKey.DELETE_ACLS: Handler(1, 3, "delete_acls"),
     ApiKey.DESCRIBE_CONFIGS: Handler(1, 4, "describe_configs"),
     ApiKey.ALTER_CONFIGS: Handler(0, 2, "alter_configs"),
-    ApiKey.DESCRIBE_LOG_DIRS: Handler(1, 4, "describe_log_dirs"),
+    ApiKey.DESCRIBE_LOG_DIRS: Handler(1, 5, "describe_log_dirs"),
     ApiKey.CREATE_PARTITIONS: Handler(0, 3, "create_partitions"),
     ApiKey.SASL_AUTHENTICATE: Handler(0, 2, "sasl_authenticate"),
     ApiKey.CREATE_DELEGATION_TOKEN: Handler(1, 3, "create_delegation_token"),
     ApiKey.RENEW_DELEGATION_TOKEN: Handler(1, 2, "renew_delegation_token"),
     ApiKey.EXPIRE_DELEGATION_TOKEN: Handler(1, 2, "expire_delegation_token"),
     ApiKey.DESCRIBE_DELEGATION_TOKEN: Handler(1, 3, "describe_delegation_token"),
-    ApiKey.DELETE_GROUPS: Handler(0, 2, "delete_groups"),
+    ApiKey.DELETE_GROUPS: Handler(0, 3, "delete_groups"),
     ApiKey.ELECT_LEADERS: Handler(0, 2, "elect_leaders"),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Handler(0, 1, "incremental_alter_configs"),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Handler(0, 1, "alter_partition_reassignments"),

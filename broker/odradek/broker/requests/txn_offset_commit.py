@@ -1,20 +1,21 @@
 """TxnOffsetCommit: offsets of a group that become its committed ones when a transaction is committed.
 
 Before a transaction's first commit to a group, its coordinator is asked whether the group's partition belongs to it.
-From version 5 on the partition is added, as by Produce 12 (KIP-890).
+From version 5 on the partition is added, as by Produce 12 (KIP-890). From version 6 on topics have ids instead of names
+(KIP-1319).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from odradek.broker.coordination.topic_log import TransactionalWriter
 from odradek.broker.groups.schema import OffsetAndMetadata
 from odradek.broker.replication.transaction_verifier import Question
 from odradek.broker.requests.context import RequestContext
-from odradek.broker.requests.failures import partition_codes
 from odradek.broker.requests.parts import TransactionParts
+from odradek.broker.requests.topic_ids import code_of_missing, find_topic
 from odradek.foundation.errors import (
     BrokerNotAvailable,
     CoordinatorLoadInProgress,
@@ -27,6 +28,7 @@ from odradek.foundation.errors import (
     UnknownServerError,
     UnknownTopicOrPartition,
 )
+from odradek.foundation.ids import TopicId
 from odradek.foundation.transaction_errors import (
     InvalidProducerEpoch,
     InvalidTxnState,
@@ -35,52 +37,77 @@ from odradek.foundation.transaction_errors import (
 )
 from odradek.wire.protocol.errors import error_code
 from odradek.wire.protocol.messages import Message
-from odradek.wire.protocol.requests.transactions import TxnOffsetCommitRequest
+from odradek.wire.protocol.requests.transactions import TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic
 
 FIRST_THAT_ADDS: Final = 5
+FIRST_WITH_TOPIC_IDS: Final = 6
 _FIRST_WITH_ABORTABLE: Final = 4
 _FIRST_WITH_LOADING: Final = 2
 
+# A topic as the request names it, and a partition.
+Asked = tuple[str, TopicId | None, int]
 Commits = list[tuple[str, int, OffsetAndMetadata]]
 
 
 async def handle(request: TxnOffsetCommitRequest, context: RequestContext[TransactionParts]) -> Message:
-    commits = list(_select_known(request, context))
+    known = _select_known(request, context)
     errors: Iterable[OdradekError | None]
+    commits = list(known.values())
     try:
         errors = await _write(request, context, commits) if commits else ()
     except OdradekError as error:
         errors = [error] * len(commits)
     codes = {
-        (topic, partition): _code(error, context.header.api_version)
-        for (topic, partition, _), error in zip(commits, errors, strict=True)
+        asked: _code(error, context.header.api_version) for asked, error in zip(known, errors, strict=True)
     }
-    missing = error_code(UnknownTopicOrPartition())
-    known = context.broker.images.current.topics
+    by_id = context.header.api_version >= FIRST_WITH_TOPIC_IDS
+    image = context.broker.images.current
+    there: list[dict[str, object]] = []
+    away: list[dict[str, object]] = []
+    for topic in request.topics:
+        is_known = find_topic(image, topic, by_id=by_id) is not None
+        missing = code_of_missing(is_topic_known=is_known, by_id=by_id)
+        (there if is_known else away).append(_answer(topic, codes, otherwise=missing))
     # As in Kafka's answers, topics that do not exist come first.
-    topics = sorted(request.topics, key=lambda topic: topic.name in known)
-    return context.response(topics=partition_codes(topics, codes, otherwise=missing))
+    return context.response(topics=away + there)
+
+
+def _answer(
+    topic: TxnOffsetCommitRequestTopic, codes: Mapping[Asked, int], *, otherwise: int
+) -> dict[str, object]:
+    name, topic_id = topic.name, topic.topic_id
+    partitions = [
+        {
+            "partition_index": one.partition_index,
+            "error_code": codes.get((name, topic_id, one.partition_index), otherwise),
+        }
+        for one in topic.partitions
+    ]
+    return {"name": name, "topic_id": topic_id, "partitions": partitions}
 
 
 def _select_known(
     request: TxnOffsetCommitRequest, context: RequestContext[TransactionParts]
-) -> Iterable[tuple[str, int, OffsetAndMetadata]]:
+) -> dict[Asked, tuple[str, int, OffsetAndMetadata]]:
     """The offsets of topics that exist; a partition that is named twice has the last one."""
     image = context.broker.images.current
+    by_id = context.header.api_version >= FIRST_WITH_TOPIC_IDS
     now_ms = context.broker.clock.wall_ms()
-    found: dict[tuple[str, int], OffsetAndMetadata] = {}
+    found: dict[Asked, tuple[str, int, OffsetAndMetadata]] = {}
     for topic in request.topics:
-        known = image.topics.get(topic.name)
+        known = find_topic(image, topic, by_id=by_id)
         for one in topic.partitions:
             if known is not None and 0 <= one.partition_index < len(known.partitions):
-                found[topic.name, one.partition_index] = OffsetAndMetadata(
+                committed = OffsetAndMetadata(
                     one.committed_offset,
                     one.committed_leader_epoch,
                     one.committed_metadata or "",
                     now_ms,
+                    topic_id=known.id if by_id else None,
                 )
-    for (name, index), committed in found.items():
-        yield name, index, committed
+                asked = topic.name, topic.topic_id, one.partition_index
+                found[asked] = known.name, one.partition_index, committed
+    return found
 
 
 async def _write(

@@ -2,7 +2,7 @@
 
 A row has Kafka's number and name, the exception of the domain that represents it, and what a client does upon it. No
 other module writes a number: it names the exception (`code_of`). A number without an exception is one that no part of
-Odradek raises. Source: Apache Kafka 4.1, `org.apache.kafka.common.protocol.Errors`.
+Odradek raises. Source: Apache Kafka 4.4, `org.apache.kafka.common.protocol.Errors`.
 
 An exception without a row answers as its nearest ancestor that has one, and any other exception as
 UNKNOWN_SERVER_ERROR. The text that a client sees comes from the exception. Unexpected exceptions are left out of that:
@@ -180,11 +180,14 @@ ROWS: Final = (
     ErrorRow(126, "DUPLICATE_VOTER"),
     ErrorRow(127, "VOTER_NOT_FOUND"),
     ErrorRow(128, "INVALID_REGULAR_EXPRESSION", errors.InvalidRegularExpression),
-    ErrorRow(129, "REBOOTSTRAP_REQUIRED"),
+    ErrorRow(129, "REBOOTSTRAP_REQUIRED", errors.RebootstrapRequired),
     ErrorRow(130, "STREAMS_INVALID_TOPOLOGY"),
     ErrorRow(131, "STREAMS_INVALID_TOPOLOGY_EPOCH"),
     ErrorRow(132, "STREAMS_TOPOLOGY_FENCED"),
     ErrorRow(133, "SHARE_SESSION_LIMIT_REACHED"),
+    ErrorRow(134, "GROUP_DELETION_FAILED"),
+    ErrorRow(135, "STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED"),
+    ErrorRow(136, "CONTROLLER_ID_NOT_REGISTERED"),
 )
 
 BY_CODE: Final[dict[int, ErrorRow]] = {row.code: row for row in ROWS}

@@ -24,6 +24,7 @@ import kio
 from odradek.foundation.errors import DependencyError, UnsupportedVersion
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.wire.protocol.api import ApiKey
+from odradek.wire.protocol.newer_versions import NEWER_VERSIONS, derive_message, newest_version_of
 
 REQUEST: Final = "request"
 RESPONSE: Final = "response"
@@ -119,10 +120,13 @@ def _without_none(declared: object) -> tuple[object, bool]:
 
 @cache
 def message_class(api_key: int, api_version: int, kind: str) -> Structure:
-    """kio's class of a request or response (`kind`).
+    """kio's class of a request or response (`kind`), or the one that is declared where kio lacks the version.
 
     Raises UnsupportedVersion when there is no such API or version.
     """
+    if (api_key, api_version) in NEWER_VERSIONS:
+        before = message_class(api_key, api_version - 1, kind)
+        return cast(Structure, derive_message(before, api_key, api_version))
     try:
         name = ApiKey(api_key).name
         return _load(name.lower(), api_version, kind)
@@ -177,7 +181,8 @@ def load_primitives() -> ModuleType:
 def versions_of(api_key: int) -> range:
     """The versions that have a schema. Reads a directory: not for the hot path."""
     package = importlib.import_module(f"kio.schema.{ApiKey(api_key).name.lower()}")
-    return _versions(package)
+    of_kio = _versions(package)
+    return range(of_kio.start, max(of_kio.stop, newest_version_of(api_key) + 1))
 
 
 def versions_of_data(name: str) -> range:

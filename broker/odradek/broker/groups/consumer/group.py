@@ -59,6 +59,8 @@ T = TypeVar("T")
 
 # From this version of OffsetCommit on, a client knows the errors of both protocols.
 COMMIT_VERSION_OF_BOTH_PROTOCOLS: Final = 9
+# The same of TxnOffsetCommit (KIP-1319).
+TRANSACTIONAL_COMMIT_VERSION_OF_BOTH_PROTOCOLS: Final = 6
 
 LEFT_FOR_NOW_EPOCH: Final = -2  # a static member that will be back (KIP-345)
 

@@ -10,6 +10,7 @@ from odradek.broker.requests.failures import error_fields, partition_codes
 from odradek.broker.requests.find_coordinator import GROUP, NOBODY, TRANSACTION
 from odradek.broker.requests.loading import Answer, Handle
 from odradek.broker.requests.offset_fetch import (
+    FIRST_WITH_TOPIC_IDS,
     VERSION_WITH_ERROR_OF_ALL,
     VERSION_WITH_GROUPS,
     topic_with_error,
@@ -22,6 +23,7 @@ from odradek.broker.requests.rights.rules import (
     each,
     join_denied,
     join_messages,
+    name_of,
     on_element,
     partition_elements,
     reads_group,
@@ -156,16 +158,22 @@ def _by_visibility(topics: Iterable[T] | None, rights: Rights) -> tuple[tuple[T,
     """The topics that the client may describe, None where all are asked for, and the others."""
     if topics is None:
         return None, []
-    shown, hidden = partition_elements(
-        topics, lambda topic: rights.may(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic.name)
-    )
+
+    def may_describe(topic: T) -> bool:
+        # The handler answers for an id that is not known.
+        name = name_of(topic, rights, FIRST_WITH_TOPIC_IDS)
+        return name is None or rights.may(AclOperation.DESCRIBE, AclResourceType.TOPIC, name)
+
+    shown, hidden = partition_elements(topics, may_describe)
     return tuple(shown), hidden
 
 
 def _visible_answers(topics: Iterable[T], rights: Rights) -> tuple[T, ...]:
-    return tuple(
-        topic for topic in topics if rights.could(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic.name)
-    )
+    def could_describe(topic: T) -> bool:
+        name = name_of(topic, rights, FIRST_WITH_TOPIC_IDS)
+        return name is None or rights.could(AclOperation.DESCRIBE, AclResourceType.TOPIC, name)
+
+    return tuple(filter(could_describe, topics))
 
 
 def _answer_denied_topics(
@@ -173,8 +181,19 @@ def _answer_denied_topics(
     hidden: Sequence[requests.OffsetFetchRequestTopic] | Sequence[requests.OffsetFetchRequestTopics],
 ) -> responses.OffsetFetchResponse:
     """The answers for topics that the client may not describe: in `topics`, or in one group."""
-    topics = [topic_with_error(topic.name, topic.partition_indexes, _TOPIC_DENIED) for topic in hidden]
-    made = context.response(topics=topics, groups=[{"group_id": "", "topics": topics}])
+    topics = [
+        topic_with_error(
+            topic.name,
+            topic.partition_indexes,
+            _TOPIC_DENIED,
+            topic_id=getattr(topic, "topic_id", None),
+        )
+        for topic in hidden
+    ]
+    has_groups = context.header.api_version >= VERSION_WITH_GROUPS
+    made = context.response(
+        **({"groups": [{"group_id": "", "topics": topics}]} if has_groups else {"topics": topics})
+    )
     return cast("responses.OffsetFetchResponse", made)
 
 

@@ -15,6 +15,7 @@ from typing import Final
 from odradek.broker.requests.context import AnyContext
 from odradek.broker.requests.counters import RequestCounters
 from odradek.foundation.errors import RequestError
+from odradek.foundation.ids import TopicId
 from odradek.foundation.limits import AUDIT_LINES_PER_MINUTE_MAX, AUDIT_NAME_CHARACTERS_MAX
 from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.foundation.security_errors import (
@@ -72,6 +73,18 @@ class Rights:
     def version(self) -> int:
         """Another number after each change of the ACLs."""
         return self._authorizer.version
+
+    @property
+    def api_version(self) -> int:
+        """The version of the request."""
+        return self._context.header.api_version
+
+    def name_of_id(self, topic_id: TopicId | None) -> str | None:
+        """The name of the topic with this id; None where there is none."""
+        if topic_id is None:
+            return None
+        found = self._context.broker.images.current.topics_by_id.get(topic_id)
+        return None if found is None else found.name
 
     def could(
         self, operation: AclOperation, resource_type: AclResourceType, name: str = CLUSTER_NAME

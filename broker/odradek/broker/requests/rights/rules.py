@@ -16,6 +16,7 @@ from odradek.broker.requests.loading import Answer, Handle
 from odradek.broker.requests.long_answers import free, make_in_turns
 from odradek.broker.requests.rights.rights import Rights
 from odradek.foundation.errors import RequestError
+from odradek.foundation.ids import TopicId
 from odradek.foundation.loop_turns import next_turn
 from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
 from odradek.foundation.turns import Leftovers
@@ -48,6 +49,12 @@ class Named(Protocol):
     """An element with the name of a topic."""
 
     name: str
+
+
+class WithTopicId(Protocol):
+    """An element with the id of a topic."""
+
+    topic_id: TopicId | None
 
 
 class OfGroup(Protocol):
@@ -100,6 +107,23 @@ def writes_transaction(request: OfTransaction, rights: Rights) -> None:
 def on_topic(operation: AclOperation) -> ElementNeed[object, Named]:
     def need(request: object, element: Named, rights: Rights) -> RequestError | None:
         return rights.refusal(operation, AclResourceType.TOPIC, element.name)
+
+    return need
+
+
+def name_of(topic: object, rights: Rights, first_with_ids: int) -> str | None:
+    """The name of a topic that a message has by id from a version on; None for an id that is not known."""
+    if rights.api_version >= first_with_ids:
+        return rights.name_of_id(cast(WithTopicId, topic).topic_id)
+    return cast(Named, topic).name
+
+
+def on_topic_or_id(operation: AclOperation, first_with_ids: int) -> ElementNeed[object, object]:
+    """The operation on a topic that has an id from a version on. The handler answers for an id that is not known."""
+
+    def need(request: object, element: object, rights: Rights) -> RequestError | None:
+        name = name_of(element, rights, first_with_ids)
+        return None if name is None else rights.refusal(operation, AclResourceType.TOPIC, name)
 
     return need
 

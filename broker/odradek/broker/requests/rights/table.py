@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Never
 from odradek.broker.requests.context import AnyContext, RequestContext
 from odradek.broker.requests.delegation_tokens import check_requester
 from odradek.broker.requests.loading import Answer, Handle
+from odradek.broker.requests.offset_commit import FIRST_WITH_TOPIC_IDS as OFFSET_COMMIT_BY_ID
 from odradek.broker.requests.parts import TokenParts
 from odradek.broker.requests.rights import groups, records, topics, transactions
 from odradek.broker.requests.rights.rights import Rights
@@ -24,11 +25,13 @@ from odradek.broker.requests.rights.rules import (
     on_cluster,
     on_element,
     on_topic,
+    on_topic_or_id,
     reads_group,
     whole,
     writes_transaction,
 )
 from odradek.broker.requests.table import FORWARDED
+from odradek.broker.requests.txn_offset_commit import FIRST_WITH_TOPIC_IDS as TXN_OFFSET_COMMIT_BY_ID
 from odradek.foundation.errors import RequestError
 from odradek.foundation.security_errors import DelegationTokenAuthorizationFailed
 from odradek.security.authentication.delegation_tokens import DelegationToken
@@ -118,7 +121,7 @@ CHECKS: Final[dict[int, Check[Never]]] = {
     ApiKey.FETCH: records.fetch,
     ApiKey.LIST_OFFSETS: each("topics", on_topic(_DESCRIBE)),
     ApiKey.METADATA: topics.metadata,
-    ApiKey.OFFSET_COMMIT: each("topics", on_topic(_READ), reads_group),
+    ApiKey.OFFSET_COMMIT: each("topics", on_topic_or_id(_READ, OFFSET_COMMIT_BY_ID), reads_group),
     ApiKey.OFFSET_FETCH: groups.offset_fetch,
     ApiKey.FIND_COORDINATOR: groups.find_coordinator,
     ApiKey.JOIN_GROUP: whole(reads_group),
@@ -138,7 +141,9 @@ CHECKS: Final[dict[int, Check[Never]]] = {
     ApiKey.ADD_OFFSETS_TO_TXN: whole(writes_transaction, reads_group),
     ApiKey.END_TXN: whole(writes_transaction),
     ApiKey.WRITE_TXN_MARKERS: transactions.write_markers,
-    ApiKey.TXN_OFFSET_COMMIT: each("topics", on_topic(_READ), writes_transaction, reads_group),
+    ApiKey.TXN_OFFSET_COMMIT: each(
+        "topics", on_topic_or_id(_READ, TXN_OFFSET_COMMIT_BY_ID), writes_transaction, reads_group
+    ),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: each("topics", leader_epochs),
     ApiKey.DESCRIBE_ACLS: _DESCRIBES_CLUSTER,
     ApiKey.CREATE_ACLS: _ALTERS_CLUSTER,

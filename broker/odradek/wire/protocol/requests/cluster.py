@@ -54,6 +54,8 @@ class ApiVersionsRequest:
     __slots__ = ()
     client_software_name: str = ""
     client_software_version: str = ""
+    cluster_id: str | None = None
+    node_id: int = -1
 
 
 class CreatableReplicaAssignment:

@@ -6,6 +6,7 @@ Written by `odradek.broker.requests.request_types`; edits are lost.
 from __future__ import annotations
 
 from typing import ClassVar, Final
+from uuid import UUID
 
 from odradek.wire.protocol.api import ApiKey
 
@@ -89,8 +90,9 @@ class TxnOffsetCommitRequestPartition:
 class TxnOffsetCommitRequestTopic:
     __slots__ = ()
     nested: ClassVar[dict[str, type]] = {"partitions": TxnOffsetCommitRequestPartition}
-    name: str
+    topic_id: UUID | None = None
     partitions: tuple[TxnOffsetCommitRequestPartition, ...]
+    name: str = ""
 
 
 class TxnOffsetCommitRequest:

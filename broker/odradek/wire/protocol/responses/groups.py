@@ -170,6 +170,7 @@ class ListGroupsResponse(Response):
 class DeletableGroupResult(Response):
     group_id: str
     error_code: int
+    error_message: str | None
 
 
 class DeleteGroupsResponse(Response):

@@ -6,6 +6,7 @@ Written by `odradek.broker.requests.request_types`; edits are lost.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from odradek.wire.protocol.responses import Response
 
@@ -69,8 +70,9 @@ class TxnOffsetCommitResponsePartition(Response):
 
 
 class TxnOffsetCommitResponseTopic(Response):
-    name: str
+    topic_id: UUID | None
     partitions: tuple[TxnOffsetCommitResponsePartition, ...]
+    name: str
 
 
 class TxnOffsetCommitResponse(Response):

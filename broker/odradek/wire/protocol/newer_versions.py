@@ -1,0 +1,99 @@
+"""Versions of messages that kio does not have yet, declared as rows: what each changes in the version before it.
+
+A version becomes a dataclass in the form of kio's when it is first used, so all that reads and writes kio's classes
+takes it too. A row here is used even where a later kio has the version: so its fields have one name.
+
+Source: the messages of Apache Kafka 4.4.0 (`common/message` in its jar of clients).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import MISSING
+from typing import Any, Final, get_args
+from uuid import UUID
+
+from odradek.foundation.named_tuple import NamedTuple
+from odradek.wire.protocol.api import ApiKey
+
+_TYPES: Final[dict[str, type]] = {"string": str, "int32": int, "uuid": UUID}
+
+
+class NewField(NamedTuple):
+    """A field that a structure has from this version on, at its end or in the place of another. No tagged field."""
+
+    structure: str  # kio's name of the structure
+    name: str
+    wire_type: str
+    is_nullable: bool = False
+    default: object = MISSING
+    replaces: str | None = None
+
+
+NEWER_VERSIONS: Final[Mapping[tuple[int, int], tuple[NewField, ...]]] = {
+    # The cluster and the node that the client means to reach (KIP-1242).
+    (ApiKey.API_VERSIONS, 5): (
+        NewField("ApiVersionsRequest", "cluster_id", "string", is_nullable=True, default=None),
+        NewField("ApiVersionsRequest", "node_id", "int32", default=-1),
+    ),
+    # Topics by their ids (KIP-1319). Kafka calls the generation "generation id or member epoch" from here on.
+    (ApiKey.TXN_OFFSET_COMMIT, 6): (
+        NewField("TxnOffsetCommitRequestTopic", "topic_id", "uuid", is_nullable=True, replaces="name"),
+        NewField("TxnOffsetCommitResponseTopic", "topic_id", "uuid", is_nullable=True, replaces="name"),
+    ),
+    (ApiKey.DELETE_GROUPS, 3): (
+        NewField("DeletableGroupResult", "error_message", "string", is_nullable=True, default=None),
+    ),
+}
+
+
+def newest_version_of(api_key: int) -> int:
+    """The newest version that is declared here; -1 for an API without one."""
+    return max((version for api, version in NEWER_VERSIONS if api == api_key), default=-1)
+
+
+def derive_message(before: Any, api_key: int, version: int) -> type:
+    """The class of a version that is declared here, from that of the version `before` it."""
+    return _derive(before, version, NEWER_VERSIONS[api_key, version])
+
+
+def _derive(before: Any, version: int, rows: tuple[NewField, ...]) -> type:
+    own = [row for row in rows if row.structure == before.__name__]
+    replaced = {row.replaces: row for row in own if row.replaces is not None}
+    fields = [
+        _declare(replaced[field.name]) if field.name in replaced else _keep(field, version, rows)
+        for field in dataclasses.fields(before)
+    ]
+    fields += [_declare(row) for row in own if row.replaces is None]
+    about = {name: value for name, value in vars(before).items() if name in _ABOUT}
+    return dataclasses.make_dataclass(
+        before.__name__,
+        fields,
+        namespace={**about, "__version__": type(before.__version__)(version), "__module__": __name__},
+        frozen=True,
+        slots=True,
+        kw_only=True,
+    )
+
+
+# What kio's classes say of themselves.
+_ABOUT: Final = ("__type__", "__flexible__", "__api_key__", "__header_schema__")
+
+_Row = tuple[str, Any, Any]
+
+
+def _keep(field: dataclasses.Field[Any], version: int, rows: tuple[NewField, ...]) -> _Row:
+    """The field as it was; structures in an array are those of the new version."""
+    declared: Any = field.type
+    of_array = get_args(declared)
+    if of_array and dataclasses.is_dataclass(of_array[0]):
+        declared = tuple[_derive(of_array[0], version, rows), ...]  # type: ignore[misc]
+    return field.name, declared, dataclasses.field(metadata=field.metadata, default=field.default)
+
+
+def _declare(row: NewField) -> _Row:
+    declared: Any = _TYPES[row.wire_type]
+    if row.is_nullable:
+        declared = declared | None
+    return row.name, declared, dataclasses.field(metadata={"kafka_type": row.wire_type}, default=row.default)
