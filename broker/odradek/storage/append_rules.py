@@ -21,7 +21,7 @@ from odradek.foundation.turn_limits import (
     BATCH_BYTES_RECOMPRESSED_AT_ONCE_MAX,
     BATCH_RECORDS_CHECKED_AT_ONCE_MAX,
 )
-from odradek.storage.config import LONG_MAX, LogConfig
+from odradek.storage.config import LONG_MAX, RECORD_BYTES_MAX, LogConfig
 from odradek.wire.records.batch import (
     LOG_APPEND_TIME_FLAG,
     LOG_OVERHEAD_BYTES,
@@ -36,7 +36,7 @@ from odradek.wire.records.batch import (
 from odradek.wire.records.builder import recompress
 from odradek.wire.records.compression import Compression, DecompressedTooLarge
 from odradek.wire.records.record import newest_timestamp_ms
-from odradek.wire.records.validation import validate_keys, validate_timestamps
+from odradek.wire.records.validation import validate_keys, validate_record_sizes, validate_timestamps
 
 Records = bytes | bytearray | memoryview
 
@@ -97,6 +97,7 @@ class AppendRules:
         "_level",
         "_name",
         "_need_keys",
+        "_record_max",
         "after_max_ms",
         "is_log_append_time",
         "needs_more",
@@ -111,12 +112,14 @@ class AppendRules:
         self._codec = CODECS.get(config.compression_type)
         self._level = config.compression_level
         self._need_keys = config.cleanup_compact
+        self._record_max = config.max_decompressed_message_bytes
         self.is_log_append_time = config.is_log_append_time
         self.needs_more = (
             self.is_log_append_time
             or self._need_keys
             or self._codec is not None
             or self._before_max_ms != LONG_MAX
+            or self._record_max < RECORD_BYTES_MAX
         )
 
     def admit_at_once(
@@ -150,9 +153,14 @@ class AppendRules:
             self._need_keys
             or self._before_max_ms != LONG_MAX
             or (self._codec is not None and header.compression != self._codec)
+            or self._limits_records(header)
             or header.max_timestamp_ms < header.base_timestamp_ms
             or header.max_timestamp_ms - now_ms > self.after_max_ms
         )
+
+    def _limits_records(self, header: BatchHeader) -> bool:
+        """Whether each record's size is looked at: as in Kafka, those of compressed batches."""
+        return self._record_max < RECORD_BYTES_MAX and header.compression != Compression.NONE
 
     def admit(
         self,
@@ -197,6 +205,10 @@ class AppendRules:
     def _admit_with_more(
         self, header: BatchHeader, batch: Records, *, is_client: bool, now_ms: int, decompressed_max: int
     ) -> tuple[BatchHeader, Records]:
+        if is_client and self._limits_records(header):
+            validate_record_sizes(
+                BatchView(batch), record_bytes_max=self._record_max, size_max=decompressed_max
+            )
         if self._need_keys and is_client:
             validate_keys(BatchView(batch), size_max=decompressed_max)
         if not self.is_log_append_time:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from odradek.foundation.named_tuple import NamedTuple
 
 LONG_MAX = 2**63 - 1
+RECORD_BYTES_MAX = 2_147_483_639
 
 
 class LogConfig(NamedTuple):
@@ -34,6 +35,8 @@ class LogConfig(NamedTuple):
     """Oldest segments go away while the rest is at least this large; -1 sets no bound."""
     max_message_bytes: int = 1048588
     """The largest batch that is taken."""
+    max_decompressed_message_bytes: int = RECORD_BYTES_MAX
+    """The largest record in a compressed batch that is taken, decompressed; by default any."""
     message_timestamp_type: str = "CreateTime"
     """CreateTime keeps the producer's time; LogAppendTime stamps the broker's."""
     message_timestamp_before_max_ms: int = LONG_MAX

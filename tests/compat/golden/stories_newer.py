@@ -6,6 +6,7 @@ import uuid
 from typing import Any, Final
 
 from odradek.wire.protocol.api import ApiKey
+from odradek.wire.records.compression import Compression
 from tests.compat.golden.stories_acls import acl_filter, creation, settled_acls
 from tests.compat.golden.stories_groups import join, ready
 from tests.compat.golden.stories_records import batch, make_topic
@@ -302,7 +303,38 @@ SETTINGS = {
         "allow.everyone.if.no.acl.found": "true",
     }
 }
+
+
+def sizes_story(wire: Wire) -> None:
+    """max.decompressed.message.bytes: the largest record of a compressed batch."""
+    topic_id = make_topic(wire, TOPIC, max_decompressed_message_bytes="1000")
+    wait_for_producer_ids(wire)
+    # A record has 7 bytes beside a value of these sizes, without its length.
+    for label, values, codec in (
+        ("small", (9,), Compression.GZIP),
+        ("as large as may be", (993,), Compression.GZIP),
+        ("too large", (994,), Compression.GZIP),
+        ("too large: zstd", (5000,), Compression.ZSTD),
+        ("one of three", (9, 5000, 9), Compression.LZ4),
+        ("not compressed", (5000,), Compression.NONE),
+    ):
+        records = batch(*("x" * size for size in values), compression=codec)
+        data = [{"topic_id": topic_id, "partition_data": [{"index": 0, "records": records}]}]
+        wire.ask(label, ApiKey.PRODUCE, 13, acks=-1, timeout=5000, topic_data=data)
+    for value in ("0", "1", "2147483639", "2147483640"):
+        configs = [{"name": "max.decompressed.message.bytes", "config_operation": 0, "value": value}]
+        resource = {"resource_type": 2, "resource_name": TOPIC, "configs": configs}
+        wire.ask(
+            f"set to {value}",
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            1,
+            resources=[resource],
+            validate_only=True,
+        )
+
+
 STORIES = {
+    "newer-sizes": sizes_story,
     "newer-ranges": ranges_story,
     "newer-records": records_story,
     "newer-offsets": offsets_story,

@@ -27,6 +27,7 @@ def _like(key: str, broker_key: str, doc: str, *, default: object = None) -> Set
         allowed=same.allowed,
         scope=same.scope,
         key=key,
+        internal=same.internal,
     )
     setting.synonyms = (broker_key, *same.synonyms)
     return setting
@@ -91,6 +92,11 @@ _ALL: Final = (
     _like("local.retention.ms", "log.local.retention.ms", "How long tiered records stay on local disk."),
     _like(
         "max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms", "A record is compacted after this long."
+    ),
+    _like(
+        "max.decompressed.message.bytes",
+        "max.decompressed.message.bytes",
+        "The largest record in a compressed batch that may be written, decompressed.",
     ),
     _like("max.message.bytes", "message.max.bytes", "The largest batch that may be written."),
     _like(
@@ -277,6 +283,7 @@ _LOG_KEYS: Final = (
     "retention.ms",
     "retention.bytes",
     "max.message.bytes",
+    "max.decompressed.message.bytes",
     "message.timestamp.type",
     "message.timestamp.before.max.ms",
     "message.timestamp.after.max.ms",

@@ -4,7 +4,8 @@ Length, magic and CRC come first (`batch.verify_header`), then contradictions in
 The checks here need the records, or all bytes of the request.
 
 Kafka walks through every record, decompressing them. Here that happens only where the answer depends on it. These are
-compacted topics, where every record needs a key, and topics with a lower bound for timestamps. Elsewhere a batch may
+compacted topics, where every record needs a key, and topics with a lower bound for timestamps or an upper one for the
+size of a record. Elsewhere a batch may
 have a right header and wrong records. It harms the consumers of that topic alone: the broker never reads records by the
 header's word alone.
 """
@@ -103,6 +104,27 @@ def validate_keys(batch: BatchView, *, size_max: int = DECOMPRESSED_BATCH_BYTES_
             f"record {without_key[0]} of the batch has no key; a topic with cleanup.policy=compact needs one",
             record_errors=tuple((index, "the record has no key") for index in without_key),
         )
+
+
+def validate_record_sizes(
+    batch: BatchView, *, record_bytes_max: int, size_max: int = DECOMPRESSED_BATCH_BYTES_MAX
+) -> None:
+    """Walk through all records: none is larger than `record_bytes_max` once decompressed.
+
+    Raises InvalidRecord for one that is, CorruptRecord for damage.
+    """
+    payload = readable_payload(batch, size_max=size_max)
+    for index, span in enumerate(record_spans(payload, record_count=batch.record_count)):
+        if _bytes_behind_length(span.end - span.start) > record_bytes_max:
+            raise InvalidRecord(
+                f"record {index} of the batch is larger than the {record_bytes_max} bytes that"
+                " max.decompressed.message.bytes allows; send smaller records or raise it on the topic"
+            )
+
+
+def _bytes_behind_length(size: int) -> int:
+    """The bytes of a record of `size` bytes without those of its length, a varint, as Kafka counts them."""
+    return next(size - of_length for of_length in range(1, 6) if (size - of_length) * 2 < 1 << 7 * of_length)
 
 
 def single_batch_bytes(records: Buffer) -> int:

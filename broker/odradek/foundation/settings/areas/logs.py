@@ -167,6 +167,14 @@ class MessageSettings:
     message_max_bytes: int = integer(
         1_048_588, "The largest batch that a producer may write, as it is on the wire.", 0, scope=CLUSTER_WIDE
     )
+    max_decompressed_message_bytes: int = integer(
+        2_147_483_639,
+        "The largest record in a compressed batch that a producer may write, decompressed.",
+        1,
+        2_147_483_639,
+        scope=CLUSTER_WIDE,
+        internal=True,
+    )
     compression_type: str = text(
         "producer",
         "The compression of stored batches; producer keeps what the producer chose.",
