@@ -1,7 +1,7 @@
 """Versions of messages that kio does not have yet, declared as rows: what each changes in the version before it.
 
-A version becomes a dataclass in the form of kio's when it is first used, so all that reads and writes kio's classes
-takes it too. A row here is used even where a later kio has the version: so its fields have one name.
+A version becomes a dataclass in the form of kio's when it is first used. What reads and writes kio's classes takes it
+too. A row here is used even where a later kio has the version: so its fields have one name.
 
 Source: the messages of Apache Kafka 4.4.0 (`common/message` in its jar of clients).
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import MISSING
-from typing import Any, Final, get_args
+from typing import Final, cast, get_args
 from uuid import UUID
 
 from odradek.foundation.named_tuple import NamedTuple
@@ -53,12 +53,12 @@ def newest_version_of(api_key: int) -> int:
     return max((version for api, version in NEWER_VERSIONS if api == api_key), default=-1)
 
 
-def derive_message(before: Any, api_key: int, version: int) -> type:
+def derive_message(before: type, api_key: int, version: int) -> type:
     """The class of a version that is declared here, from that of the version `before` it."""
     return _derive(before, version, NEWER_VERSIONS[api_key, version])
 
 
-def _derive(before: Any, version: int, rows: tuple[NewField, ...]) -> type:
+def _derive(before: type, version: int, rows: tuple[NewField, ...]) -> type:
     own = [row for row in rows if row.structure == before.__name__]
     replaced = {row.replaces: row for row in own if row.replaces is not None}
     fields = [
@@ -70,7 +70,7 @@ def _derive(before: Any, version: int, rows: tuple[NewField, ...]) -> type:
     return dataclasses.make_dataclass(
         before.__name__,
         fields,
-        namespace={**about, "__version__": type(before.__version__)(version), "__module__": __name__},
+        namespace={**about, "__version__": version, "__module__": __name__},
         frozen=True,
         slots=True,
         kw_only=True,
@@ -80,20 +80,19 @@ def _derive(before: Any, version: int, rows: tuple[NewField, ...]) -> type:
 # What kio's classes say of themselves.
 _ABOUT: Final = ("__type__", "__flexible__", "__api_key__", "__header_schema__")
 
-_Row = tuple[str, Any, Any]
+_Row = tuple[str, object, object]
 
 
-def _keep(field: dataclasses.Field[Any], version: int, rows: tuple[NewField, ...]) -> _Row:
+def _keep(field: dataclasses.Field[object], version: int, rows: tuple[NewField, ...]) -> _Row:
     """The field as it was; structures in an array are those of the new version."""
-    declared: Any = field.type
+    declared: object = field.type
     of_array = get_args(declared)
     if of_array and dataclasses.is_dataclass(of_array[0]):
-        declared = tuple[_derive(of_array[0], version, rows), ...]  # type: ignore[misc]
+        declared = tuple[_derive(cast(type, of_array[0]), version, rows), ...]  # type: ignore[misc]
     return field.name, declared, dataclasses.field(metadata=field.metadata, default=field.default)
 
 
 def _declare(row: NewField) -> _Row:
-    declared: Any = _TYPES[row.wire_type]
-    if row.is_nullable:
-        declared = declared | None
+    of_value = _TYPES[row.wire_type]
+    declared = of_value | None if row.is_nullable else of_value
     return row.name, declared, dataclasses.field(metadata={"kafka_type": row.wire_type}, default=row.default)

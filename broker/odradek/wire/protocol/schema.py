@@ -126,7 +126,7 @@ def message_class(api_key: int, api_version: int, kind: str) -> Structure:
     """
     if (api_key, api_version) in NEWER_VERSIONS:
         before = message_class(api_key, api_version - 1, kind)
-        return cast(Structure, derive_message(before, api_key, api_version))
+        return cast(Structure, derive_message(cast(type, before), api_key, api_version))
     try:
         name = ApiKey(api_key).name
         return _load(name.lower(), api_version, kind)

@@ -4,10 +4,9 @@ Length, magic and CRC come first (`batch.verify_header`), then contradictions in
 The checks here need the records, or all bytes of the request.
 
 Kafka walks through every record, decompressing them. Here that happens only where the answer depends on it. These are
-compacted topics, where every record needs a key, and topics with a lower bound for timestamps or an upper one for the
-size of a record. Elsewhere a batch may
-have a right header and wrong records. It harms the consumers of that topic alone: the broker never reads records by the
-header's word alone.
+compacted topics, where every record needs a key, and topics with a lower bound for timestamps. So are topics with a
+bound for the size of a record. Elsewhere a batch may have a right header and wrong records. It harms the consumers of
+that topic alone: the broker never reads records by the header's word alone.
 """
 
 from __future__ import annotations
