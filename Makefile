@@ -8,7 +8,7 @@ INSTALL = $(BIN)/python -m pip install --disable-pip-version-check
 # Thousands of short processes read modules that are compiled once.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test test-all test-rest test-proof tools test-shaken slowest proof check bench many-consumers demo fuzz sim chaos copies mirror-proof mixed-groups streams connect rights quotas pipeline-kills sink-kills images e2e e2e-slow e2e-extra reference manifests diagrams recording test-portable fuzz-costs largest-requests planted release clean
+.PHONY: setup run test test-all test-rest test-proof tools test-shaken slowest proof check bench many-consumers demo fuzz sim chaos copies mirror-proof mixed-groups streams connect foreign rights quotas pipeline-kills sink-kills images e2e e2e-slow e2e-extra reference manifests diagrams recording test-portable fuzz-costs largest-requests planted release clean
 
 # Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
 $(VENV)/.product: pyproject.toml
@@ -137,6 +137,12 @@ streams: $(VENV)/.test
 
 connect: $(VENV)/.test
 	$(BIN)/python -m tests.compat.connect.lines --rounds $(or $(ROUNDS),3) --seed $(or $(SEED),1)
+
+# Kafka's own integration tests against Odradek, compared with the allow-lists of tests/foreign: SUITES='clients tools',
+# FOREIGN_ARGS='--class TopicCommandTest', or --kafka for Kafka itself. An hour or some more.
+foreign: $(VENV)/.test
+	@$(BIN)/python -m tests.tools foreign
+	for suite in $(or $(SUITES),clients tools); do $(BIN)/python -m tests.foreign --suite $$suite $(FOREIGN_ARGS) || exit 1; done
 
 # Requests under generated ACLs, sent to Apache Kafka too: CELLS=20000 of them in ten minutes, SEED=n.
 rights: $(VENV)/.test

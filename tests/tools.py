@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tests.foreign.suites import bring_suites
 from tests.support import java
 from tests.support.class_archives import one_at_a_time
 from tests.support.peers import in_ci
@@ -160,6 +161,7 @@ TOOLS: Final = (
     Tool("mirror-maker", _JARS, java.mirror_maker_classpath),
     Tool("kafka-tests", _TEST_JARS, java.kafka_tests_classpath),
     Tool("kafka-streams", _TEST_JARS, java.streams_tests_classpath),
+    Tool("foreign", "jars of Maven's repository, by Maven only: the suites of tests/foreign", bring_suites),
     Tool("spark-classes", "an archive of classes that Spark's Java writes", write_spark_archive),
     Tool("helm", f"helm.sh/helm {HELM_VERSION}, built by Go", helm),
     Tool("franz-go", "github.com/twmb/franz-go with its tests, built by Go", franz_go),

@@ -120,7 +120,7 @@ def _classpath(folder: str, *coordinates: str, version: str = KAFKA_VERSION, has
     ]
     if has_log:
         named.append(f"org.apache.logging.log4j:log4j-slf4j-impl:{_LOG4J_VERSION}")
-    return f"{_fetched(CACHE / folder / version, named)}/*"
+    return f"{fetched_jars(CACHE / folder / version, named)}/*"
 
 
 def kafka_classpath(version: str = KAFKA_VERSION) -> str:
@@ -159,7 +159,7 @@ def mirror_maker_classpath() -> str:
 
 def connector_jars() -> list[Path]:
     """Jars of Spark's Kafka connector which PySpark does not carry itself, kafka-clients 3.9 among them."""
-    folder = _fetched(
+    folder = fetched_jars(
         CACHE / "spark" / SPARK_VERSION, [f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_VERSION}"]
     )
     carried = {_artifact(jar) for jar in pyspark_jars().glob("*.jar")}
@@ -168,7 +168,7 @@ def connector_jars() -> list[Path]:
 
 def avro_jars() -> list[Path]:
     """Spark's jar for Avro; Avro itself is among PySpark's own."""
-    folder = _fetched(
+    folder = fetched_jars(
         CACHE / "spark-avro" / SPARK_VERSION, [f"org.apache.spark:spark-avro_2.13:{SPARK_VERSION}"]
     )
     return sorted(folder.glob("spark-avro_*.jar"))
@@ -178,7 +178,7 @@ def table_jars() -> list[Path]:
     """Jars of Delta and of Iceberg which PySpark does not carry itself."""
     coordinates = [f"io.delta:delta-spark_2.13:{DELTA_VERSION}"]
     coordinates.append(f"org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:{ICEBERG_VERSION}")
-    folder = _fetched(CACHE / "tables" / f"{DELTA_VERSION}-{ICEBERG_VERSION}", coordinates)
+    folder = fetched_jars(CACHE / "tables" / f"{DELTA_VERSION}-{ICEBERG_VERSION}", coordinates)
     carried = {_artifact(jar) for jar in pyspark_jars().glob("*.jar")}
     return sorted(jar for jar in folder.glob("*.jar") if _artifact(jar) not in carried)
 
@@ -323,7 +323,7 @@ def java_environment() -> Mapping[str, str]:
 # --------------------------------------------------------------------------------------------- fetching
 
 
-def _fetched(folder: Path, coordinates: Sequence[str]) -> Path:
+def fetched_jars(folder: Path, coordinates: Sequence[str]) -> Path:
     """`folder`, holding the jars of `coordinates` with everything they need. A test only looks for it."""
     complete = folder / ".complete"
     if complete.exists():

@@ -1,0 +1,49 @@
+"""Kafka's own integration tests, a share of each suite: what its allow-list says, holds. `make foreign` plays all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.foreign.allow_list import Kind, read_allow_list, short_class, surprises
+from tests.foreign.play import methods_of, play
+from tests.foreign.suites import SUITES, Suite, suite_named
+from tests.support.java import JavaUnavailableError
+from tests.support.peers import skip_or_fail
+
+pytestmark = [
+    pytest.mark.clients,
+    pytest.mark.java,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.thorough,
+]
+
+# Each takes seconds, and starts clusters of one broker and of several.
+SHARE = {
+    "clients": ["ProducerCompressionTest", "TransactionsWithMaxInFlightOneTest", "AdminFenceProducersTest"],
+    "tools": ["LeaderElectionCommandTest"],
+}
+
+
+@pytest.fixture(params=[suite.name for suite in SUITES])
+def suite(request: pytest.FixtureRequest) -> Suite:
+    found = suite_named(request.param)
+    try:
+        found.shadowed()
+    except JavaUnavailableError as error:
+        skip_or_fail(str(error))
+    return found
+
+
+def test_the_list_names_every_method_and_a_share_of_it_holds(suite: Suite, tmp_path: Path) -> None:
+    every = methods_of(suite, tmp_path)
+    expected = read_allow_list(suite.allow_list, every)
+    wanted = [
+        one
+        for one in every
+        if short_class(one) in SHARE[suite.name] and expected[one].kind in (Kind.PASSES, Kind.FAILS)
+    ]
+    assert wanted
+    assert surprises(expected, play(suite, wanted, tmp_path, tell=print)) == []
