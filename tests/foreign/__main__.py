@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -54,6 +55,8 @@ def main() -> int:
     )
     parser.add_argument("--results", type=Path, metavar="FILE", help="write what each test showed, as JSON")
     arguments = parser.parse_args()
+    # What it started ends with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     suite = suite_named(arguments.suite)
     folder = Path(tempfile.mkdtemp(prefix=f"odradek-foreign-{suite.name}-"))
     every = methods_of(suite, folder)

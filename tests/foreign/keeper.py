@@ -80,7 +80,8 @@ class AskedCluster:
             settings["zookeeper.session.timeout.ms"] = str(_SESSION_MS)
             settings["controller.listener.names"] = "CONTROLLER"
         if is_secured:
-            for name in ("controller",) if verb == "controller" else ("controller", listener.lower()):
+            names = {"start": [listener], "broker": ["CONTROLLER", listener], "controller": ["CONTROLLER"]}
+            for name in map(str.lower, names[verb]):
                 settings[f"listener.name.{name}.plain.sasl.jaas.config"] = f"{_PLAIN} {asked['users']};"
         node = Node(self._folder, verb, number, settings)
         node.port = port

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from tests.foreign.allow_list import Kind, read_allow_list, short_class, surprises
 from tests.foreign.play import methods_of, play
 from tests.foreign.suites import SUITES, Suite, suite_named
-from tests.support.java import JavaUnavailableError
+from tests.support.java import CHECKOUT, JavaUnavailableError
 from tests.support.peers import skip_or_fail
 
 pytestmark = [
@@ -22,8 +23,8 @@ pytestmark = [
 
 # Each takes seconds, and starts clusters of one broker and of several.
 SHARE = {
-    "clients": ["ProducerCompressionTest", "TransactionsWithMaxInFlightOneTest", "AdminFenceProducersTest"],
-    "tools": ["LeaderElectionCommandTest"],
+    "clients": ["AdminFenceProducersTest", "ProducerCompressionTest"],
+    "tools": ["ClusterToolTest"],
 }
 
 
@@ -40,6 +41,9 @@ def suite(request: pytest.FixtureRequest) -> Suite:
 def test_the_list_names_every_method_and_a_share_of_it_holds(suite: Suite, tmp_path: Path) -> None:
     every = methods_of(suite, tmp_path)
     expected = read_allow_list(suite.allow_list, every)
+    counts = Counter(one.kind for one in expected.values())
+    figures = " | ".join(str(counts[kind]) for kind in Kind)
+    assert f"| {suite.name} {suite.version} | {figures} |" in (CHECKOUT / "docs" / "testing.md").read_text()
     wanted = [
         one
         for one in every

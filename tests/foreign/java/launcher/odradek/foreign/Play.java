@@ -29,6 +29,7 @@ import org.junit.platform.launcher.TestPlan;
 import org.junit.platform.launcher.core.LauncherConfig;
 import org.junit.platform.launcher.core.LauncherDiscoveryRequestBuilder;
 import org.junit.platform.launcher.core.LauncherFactory;
+import org.opentest4j.TestAbortedException;
 
 /**
  * Runs JUnit's tests by name: `Play list CLASSES`, or `Play run CLASSES METHODS SECONDS`.
@@ -106,7 +107,8 @@ public final class Play implements TestExecutionListener {
             Map<String, Object> line = new LinkedHashMap<>();
             line.put("test", named(test));
             line.put("display", test.getDisplayName());
-            line.put("status", result.getStatus().name());
+            boolean isAborted = result.getThrowable().map(Play::isAborted).orElse(false);
+            line.put("status", isAborted ? "ABORTED" : result.getStatus().name());
             line.put("seconds", Math.round(seconds * 100) / 100.0);
             result.getThrowable().ifPresent(error -> {
                 line.put("message", String.valueOf(error));
@@ -119,6 +121,16 @@ public final class Play implements TestExecutionListener {
     @Override
     public void executionSkipped(TestIdentifier test, String reason) {
         write(Map.of("test", named(test), "status", "SKIPPED", "message", reason));
+    }
+
+    /** Some assertions wrap what they get, also what aborts a test. */
+    private static boolean isAborted(Throwable error) {
+        for (Throwable one = error; one != null; one = one.getCause()) {
+            if (one instanceof TestAbortedException) {
+                return true;
+            }
+        }
+        return false;
     }
 
     private static String trace(Throwable error) {
