@@ -1,6 +1,6 @@
 """The suites of tests that others wrote and that are published with Maven: where each is, and how it is compiled for.
 
-A suite is its jar of tests with what these need. Ours stands before Kafka's classes on the class path: `java/shadow`
+A suite is its jar of tests with what these need. Ours stands before Kafka's classes on the class path. `java/shadow`
 has the class by which a test gets its cluster, and `java/launcher` what runs tests by name. Both are compiled for each
 suite, since the interface between them changes from version to version.
 """
