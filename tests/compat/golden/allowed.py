@@ -57,6 +57,10 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
         },
         "ranges by version */27/1": "WriteTxnMarkers 2 is Kafka 4.2's; brokers send it to each other (KIP-1228)",
     },
+    "committed": dict.fromkeys(
+        ("version 10", "an unknown id", "fetched by id", "fetched by an unknown id"),
+        "Kafka 4.1.1 closes the connection at version 10, which is Kafka 4.2's; `stories_newer` has its answers",
+    ),
     "produce": {
         f"unknown compression 5/{_PART}/error_code": (
             "Kafka fails on it unexpectedly; UNSUPPORTED_COMPRESSION_TYPE says what is wrong and is not retried either"
