@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import socketserver
+import struct
 import sys
 import threading
 import uuid
@@ -24,6 +26,9 @@ _CONTROLLER: Final = 3000  # Kafka's test kit numbers controllers from here, and
 _PLAIN: Final = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 _SESSION_MS: Final = 4_000
 _ERROR_CHARACTERS_MAX: Final = 3_000
+_ANSWER_SECONDS_MAX: Final = 5.0
+# ApiVersions version 0, which is answered before a login: API, version, correlation id, no client id.
+_API_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
 class Node(Broker):
@@ -37,8 +42,28 @@ class Node(Broker):
 
     def command(self) -> list[str]:
         config = self.write_properties(self.settings)
-        command = [sys.executable, "-m", "odradek", self._verb, "--config", str(config)]
+        # With the fault handler, `abort` writes the stacks of all threads to the log.
+        command = [sys.executable, "-X", "faulthandler", "-m", "odradek", self._verb, "--config", str(config)]
         return [*command, *(["--id", str(self._number)] if self._verb != "start" else [])]
+
+    def end(self, *, answer_seconds_max: float = _ANSWER_SECONDS_MAX) -> None:
+        """End the process. One that accepts or answers nothing in that time is aborted: its log says where it hangs."""
+        if self.is_running and hangs(self.port, seconds_max=answer_seconds_max):
+            self.abort()
+        self.close()
+
+
+def hangs(port: int, *, seconds_max: float) -> bool:
+    """Whether the process that listens at `port` gives no answer in that time. One that refuses does not hang."""
+    try:
+        with socket.create_connection(("localhost", port), timeout=seconds_max) as connection:
+            connection.sendall(_API_VERSIONS)
+            connection.recv(1)
+    except TimeoutError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 class AskedCluster:
@@ -99,7 +124,7 @@ class AskedCluster:
     def close(self) -> None:
         """End all, and remove what they stored; what they logged stays."""
         for node in (*self.brokers.values(), *self._controllers):
-            node.close()
+            node.end()
             for data in node.folder.glob("data-*"):
                 shutil.rmtree(data, ignore_errors=True)
 

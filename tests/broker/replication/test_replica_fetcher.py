@@ -9,10 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from kio.schema.errors import ErrorCode
 
 from odradek.broker.replication.follower import Follower
 from odradek.broker.replication.partition_reader import PartitionReader
 from odradek.foundation.errors import OffsetOutOfRange
+from odradek.wire.protocol import messages
 from odradek.wire.protocol.api import ApiKey
 from tests.support.loop import run
 from tests.support.replicas import ReplicaCluster
@@ -167,6 +169,27 @@ async def test_a_torn_batch_at_the_end_is_left_for_the_next_fetch() -> None:
     cluster.heal()
     await cluster.until(lambda: cluster.nodes[2].partition().log.log_end_offset == 5)
     assert cluster.nodes[2].values() == cluster.nodes[1].values()
+
+
+async def test_a_leader_that_refuses_every_new_session_is_asked_after_a_pause() -> None:
+    cluster = await ReplicaCluster.start(brokers=2, replicas=(1, 2))
+    await asyncio.sleep(2)
+    carry, refused = cluster.carry, 0
+
+    async def refuse(sender: Any, receiver_id: int, api: ApiKey, version: int, message: Any) -> Any:
+        nonlocal refused
+        if api is not ApiKey.FETCH:
+            return await carry(sender, receiver_id, api, version, message)
+        refused += 1
+        await asyncio.sleep(0.001)
+        code = ErrorCode.fetch_session_id_not_found
+        return messages.response(api, version, error_code=code, session_id=0, responses=())
+
+    cluster.carry = refuse  # type: ignore[method-assign]
+    await asyncio.sleep(10)
+    assert 10 < refused < 150, "once in each back-off"
+    cluster.carry = carry  # type: ignore[method-assign]
+    assert (await cluster.produce(1, b"v")).error_code == 0
 
 
 async def test_a_session_that_the_leader_forgot_is_reopened() -> None:

@@ -308,9 +308,10 @@ class ReplicaFetcher:
         """Append what came; whether the leader accepted the request."""
         code = answer.error_code
         if code:
+            was_new = self._session.is_new
             self._session.discard()
-            if code in _SESSION_ERRORS:
-                return True
+            if code in _SESSION_ERRORS and not was_new:
+                return True  # the next request opens another; one that opens a session must not be repeated at once
             logger.warning("broker %d answered a fetch with error %d", self.leader, code)
             return False
         asked = self._session.positions
