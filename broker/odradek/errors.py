@@ -79,6 +79,7 @@ from odradek.foundation.errors import (
     PolicyViolation as PolicyViolation,
     PreferredLeaderNotAvailable as PreferredLeaderNotAvailable,
     RebalanceInProgress as RebalanceInProgress,
+    RebootstrapRequired as RebootstrapRequired,
     RecordListTooLarge as RecordListTooLarge,
     RecordTooLarge as RecordTooLarge,
     RequestError as RequestError,

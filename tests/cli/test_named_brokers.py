@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
+from odradek.cli.cluster.named import background_start
+from odradek.cli.cluster.named.background_start import NamedStartFailed, start_named
+from odradek.cli.cluster.named.named_broker import NamedBroker, RunningProcess, all_names
+from odradek.cli.cluster.named.process import with_ports
 from odradek.cli.cluster.start_options import StartArguments, command_line_of, parse
 from odradek.cli.exit_codes import ExitCode
-from odradek.cli.named import background_start
-from odradek.cli.named.background_start import NamedStartFailed, start_named
-from odradek.cli.named.named_broker import NamedBroker, RunningProcess, all_names
-from odradek.cli.named.process import with_ports
 from odradek.foundation.client_limits import NAMED_BROKER_LOG_BYTES_MAX
 from odradek.foundation.endpoints import Endpoint
 from odradek.foundation.errors import SettingError
@@ -192,7 +192,7 @@ def test_the_lock_can_be_asked_for_at_any_time() -> None:
 
 
 def test_a_stop_that_takes_too_long_says_what_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odradek.cli.named.named_broker.NAMED_BROKER_STOP_SECONDS_MAX", 0.05)
+    monkeypatch.setattr("odradek.cli.cluster.named.named_broker.NAMED_BROKER_STOP_SECONDS_MAX", 0.05)
     signalled: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "kill", lambda *given: signalled.append(given))
     broker = NamedBroker("orders")

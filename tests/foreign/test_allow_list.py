@@ -68,7 +68,7 @@ def test_each_method_has_its_line(tmp_path: Path) -> None:
         ('all_cannot_judge = "inside"', 'passes = ["four"]\ncannot_judge.outside = []', "BTest.outside"),
     ],
 )
-def test_a_list_that_leaves_out_a_method_or_names_what_is_not_there_is_refused(
+def test_a_list_without_a_method_or_with_an_unknown_one_is_refused(
     tmp_path: Path, old: str, new: str, wrong: str
 ) -> None:
     with pytest.raises(AllowListError, match=wrong):

@@ -30,7 +30,7 @@ def test_a_larger_record_is_refused(codec: Compression) -> None:
         admit(LIMITED, 10, 1001 - BESIDE_VALUE, codec=codec)
 
 
-def test_what_is_not_compressed_and_what_the_broker_writes_is_not_looked_at() -> None:
+def test_what_is_not_compressed_or_is_the_brokers_own_is_not_looked_at() -> None:
     admit(LIMITED, 5000, codec=Compression.NONE)
     admit(LIMITED, 5000, codec=Compression.GZIP, is_client=False)
     admit(AppendRules(LogConfig(), TopicPartition("t", 0)), 5000, codec=Compression.GZIP)

@@ -25,8 +25,8 @@ from odradek.cli.shared.options import GlobalOptions, connection_options
 
 VERBS = {
     "start": "odradek.cli.cluster.start:start",
-    "stop": "odradek.cli.named.verbs:stop",
-    "running": "odradek.cli.named.verbs:running",
+    "stop": "odradek.cli.cluster.named.verbs:stop",
+    "running": "odradek.cli.cluster.named.verbs:running",
     "broker": "odradek.cli.cluster.cluster_processes:broker",
     "controller": "odradek.cli.cluster.cluster_processes:controller",
     "cluster": "odradek.cli.cluster.verbs:cluster",

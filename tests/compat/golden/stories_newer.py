@@ -280,7 +280,7 @@ def versions_story(wire: Wire) -> None:
 
 
 def ranges_story(wire: Wire) -> None:
-    """Hosts of ACLs that are ranges of addresses (KIP-1276), and who may do what with them."""
+    """Hosts of ACLs that are ranges of addresses (KIP-1276), and what they allow."""
     hosts = ("127.0.7.1/24", "127.0.8.0/31", "::1/128", "127.0.0.0/33", "127.0.0/8", "nowhere/8", "/")
     for host in hosts:
         one = creation(principal="User:ANONYMOUS", resource_name=TOPIC, host=host)

@@ -32,7 +32,7 @@ def start_options(*, without: Collection[str] = (), **helps: str) -> Decorator:
 
 
 def _complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from odradek.cli.named.verbs import complete_named_brokers
+    from odradek.cli.cluster.named.verbs import complete_named_brokers
 
     return complete_named_brokers(ctx, param, incomplete)
 
@@ -67,7 +67,7 @@ def start(name: str | None, log_level: str | None, log_format: str | None, **giv
       eval "$(odradek start orders)"
     """
     if name is not None:
-        from odradek.cli.named.background_start import start_named
+        from odradek.cli.cluster.named.background_start import start_named
 
         return start_named(name, StartArguments(**given), log_level=log_level, log_format=log_format)
     from odradek.cli.cluster.start_run import run

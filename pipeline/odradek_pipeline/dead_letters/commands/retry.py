@@ -56,7 +56,7 @@ class LetterRetry:
 
     def __init__(self, work: RunWorker, settings: RetrySettings) -> None:
         self._work = work
-        # A letter that is written again goes where it came from, or where it is told to.
+        # A letter that is written again goes where it came from, or to the topic that is named.
         name = settings.bad_records.dead_letter_topic or settings.letters.topic
         self._settings = replace(settings, bad_records=replace(settings.bad_records, dead_letter_topic=name))
         self._counts = RetryCounts()

@@ -6,9 +6,9 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from odradek.cli.cluster.named.named_broker import NamedBroker, NameTakenError, RunningProcess
 from odradek.cli.cluster.start_options import StartArguments, parse
 from odradek.cli.cluster.start_run import run
-from odradek.cli.named.named_broker import NamedBroker, NameTakenError, RunningProcess
 from odradek.client.addresses import Address
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import CompletionItem
 
+from odradek.cli.cluster.named.named_broker import NamedBroker, all_names, folder_of_all
 from odradek.cli.exit_codes import ExitCode
-from odradek.cli.named.named_broker import NamedBroker, all_names, folder_of_all
 from odradek.cli.shared.completers import complete_from
 from odradek.cli.shared.output import FORMATS, TABLE, print_error, say, show_documents, warning
 from odradek.foundation.errors import OdradekError

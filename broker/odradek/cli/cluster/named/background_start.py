@@ -9,10 +9,10 @@ import sys
 import time
 from pathlib import Path
 
+from odradek.cli.cluster.named.named_broker import NamedBroker, RunningProcess, all_names
 from odradek.cli.cluster.start_options import LOG_FORMATS, LOG_LEVELS, StartArguments, command_line_of
 from odradek.cli.cluster.start_run import entries_of, settings_of
 from odradek.cli.exit_codes import ExitCode
-from odradek.cli.named.named_broker import NamedBroker, RunningProcess, all_names
 from odradek.cli.shared.environment import BOOTSTRAP_VARIABLE
 from odradek.foundation import interpreter
 from odradek.foundation.client_limits import NAMED_BROKER_LOG_BYTES_MAX, NAMED_BROKER_START_SECONDS_MAX
@@ -133,7 +133,9 @@ def _spawn(broker: NamedBroker, arguments: StartArguments) -> subprocess.Popen[b
     """Start the process in a session of its own, so that neither Ctrl-C nor a closed terminal ends it."""
     if broker.log.exists() and broker.log.stat().st_size > NAMED_BROKER_LOG_BYTES_MAX:
         broker.log.replace(broker.log.with_suffix(".log.1"))
-    command = interpreter.command("odradek.cli.named.process", broker.name, *command_line_of(arguments))
+    command = interpreter.command(
+        "odradek.cli.cluster.named.process", broker.name, *command_line_of(arguments)
+    )
     with broker.log.open("ab") as log:
         return subprocess.Popen(
             command,
