@@ -303,3 +303,16 @@ def test_ten_thousand_partitions_are_planned_within_seconds(brokers: int, filled
     before = plan_balance(load)
     assert set(before.unmet) <= {BalanceGoal.DISK, BalanceGoal.BYTES_IN, BalanceGoal.BYTES_OUT}
     assert plan_balance(after(load, before)).is_empty
+
+
+def test_a_new_broker_gets_a_part_of_a_busy_topic_that_keeps_little() -> None:
+    idle = {TopicPartition("idle", number): PartitionLoad(replicas=(1, 2, 3)) for number in range(30)}
+    busy = {
+        TopicPartition("orders", number): PartitionLoad(replicas=(1, 2, 3), size_bytes=4 << 20)
+        for number in range(6)
+    }
+    load = ClusterLoad(
+        brokers={broker: BalancedBroker(rack=None) for broker in (1, 2, 3, 4)}, partitions=idle | busy
+    )
+    held = after(load, plan_balance(load)).partitions
+    assert any(4 in held[where].replicas for where in busy)

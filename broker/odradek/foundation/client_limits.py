@@ -134,6 +134,8 @@ BALANCE_FREE_SHARE_MIN: Final = 0.1
 # more, and ten thousand partitions are planned within seconds.
 BALANCE_CANDIDATES_MAX: Final = 16
 BALANCE_ROWS_MAX: Final = 512
+# Replicas whose bytes are in the same step of this are alike where replicas are counted: either is copied at once.
+BALANCE_SIZE_STEP_BYTES: Final = 16 << 20
 # Steps of one plan. The next plan continues from there.
 BALANCE_STEPS_MAX: Final = 50_000
 # Partitions that a rebalance moves at a time, and their bytes. A batch is soon over when it is to be stopped, and a

@@ -36,6 +36,7 @@ from odradek.foundation.client_limits import (
     BALANCE_FREE_SHARE_MIN,
     BALANCE_GAIN_SHARE_MIN,
     BALANCE_ROWS_MAX,
+    BALANCE_SIZE_STEP_BYTES,
     BALANCE_STEPS_MAX,
 )
 from odradek.foundation.ids import TopicPartition
@@ -272,13 +273,18 @@ class _Levels:
         return has_moved
 
     def _candidates(self, goal: BalanceGoal) -> dict[int, list[tuple[int, int, int]]]:
-        """(amount, bytes, number) of each broker's replicas that count for the goal."""
+        """(amount, bytes, number) of each broker's replicas that count for the goal.
+
+        Where replicas are counted, bytes are in steps. Within one, partitions of all topics alternate: a busy topic
+        that keeps little would else never come to a new broker.
+        """
+        step_bytes = BALANCE_SIZE_STEP_BYTES if goal in _COUNTED else 1
         found: dict[int, list[tuple[int, int, int]]] = {broker: [] for broker in self._members}
         for number, replicas in enumerate(self._now):
             # A partition with several replicas gets another leader without a move.
             if goal is BalanceGoal.LEADERS and len(replicas) > 1:
                 continue
-            size_bytes = self._parts[number].size_bytes
+            size_bytes = self._parts[number].size_bytes // step_bytes * step_bytes
             for place, broker in enumerate(replicas):
                 amount = self._amount(goal, number, is_leader=place == 0)
                 if amount > 0 and broker in found:
