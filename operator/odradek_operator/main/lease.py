@@ -63,6 +63,8 @@ class OperatorLease:
         self._seconds = seconds
         self._pod = pod
         self._held: Json | None = None
+        self.stands_by = False
+        """Whether another process was seen to hold it."""
 
     @property
     def held(self) -> Json | None:
@@ -94,6 +96,7 @@ class OperatorLease:
                 if is_free or await self._is_left(lease, loop.time() - seen_at):
                     self._held = await self._kubernetes.replace(self._change_holder(lease, holder))
                     break
+                self.stands_by = True
                 if holder != holder_told:
                     logger.info("standing by: %s holds the Lease %s/%s", holder, self._namespace, self._name)
                     holder_told = holder

@@ -177,8 +177,11 @@ class Operator:
             await self._kubernetes.record_event(self._lease.held, type, reason, message)
 
     def _not_ready(self) -> str | None:
-        # One that stands by is ready too: a rollout would wait for ever for a second leader.
-        return self._watches.find_problem() if self._leading else None
+        if self._leading:
+            return self._watches.find_problem()
+        # One that stands by is ready too: a rollout would wait for ever for a second leader. Before it knows whether it
+        # does, it may lead in a moment, and would then be unready until its watches are heard.
+        return None if self._lease.stands_by else "it is not known yet who holds the Lease"
 
     def _time(self) -> float:
         return asyncio.get_running_loop().time()

@@ -256,6 +256,19 @@ async def test_probes_and_measures(server: ApiServer) -> None:
 
 
 @told_by(scenario)
+async def test_an_operator_is_not_ready_before_it_knows_whether_it_leads(server: ApiServer) -> None:
+    """Else a probe finds it ready, and in the next moment not, as its first watches have no answer yet."""
+    asked = ("POST", LEASES.path("system"))
+    server.refusals[asked] = 503
+    running = Running(server, replace(SETTINGS, lease_seconds=1))
+    await eventually("the Lease is asked for", lambda: server.requests, lambda seen: asked in seen)
+    assert await running.ask("/readyz") == (503, "it is not known yet who holds the Lease\n")
+    server.refusals.clear()
+    await eventually("it leads", lambda: running.ask("/readyz"), lambda seen: seen[0] == 200)
+    await running.end()
+
+
+@told_by(scenario)
 async def test_a_dead_watch_is_noticed_and_begun_again(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
