@@ -28,6 +28,7 @@ CHECKOUT: Final = Path(__file__).parents[2]
 COSTS: Final = ".cache/costs.tsv"
 # Seconds of CPU that the yardstick takes on the machine that budgets are written for.
 YARDSTICK_CPU_SECONDS: Final = 0.0011
+_STARVATION_CPU_SECONDS: Final = 0.05
 _YARDSTICK: Final = "yardstick"
 _PROPERTY: Final = "cost"
 _MARKS_OF_INTEGRATION: Final = ("integration", "clients", "java", "spark")
@@ -97,6 +98,14 @@ def measure_yardstick() -> float:
         return time.process_time() - before
 
     return min(once(), once(), once())
+
+
+def measure_starvation() -> float:
+    """How many times longer this process takes than the processor's time that it gets; 1.0 where it waits for none."""
+    begun_at, before = time.monotonic(), time.process_time()
+    while (spent := time.process_time() - before) < _STARVATION_CPU_SECONDS:
+        pass
+    return max(1.0, (time.monotonic() - begun_at) / spent)
 
 
 def kind_of(item: pytest.Item) -> str:

@@ -181,7 +181,7 @@ class Operator:
             return self._watches.find_problem()
         # One that stands by is ready too: a rollout would wait for ever for a second leader. Before it knows whether it
         # does, it may lead in a moment, and would then be unready until its watches are heard.
-        return None if self._lease.stands_by else "it is not known yet who holds the Lease"
+        return None if self._lease.stands_by else "whether another holds the Lease is not known yet"
 
     def _time(self) -> float:
         return asyncio.get_running_loop().time()

@@ -262,7 +262,7 @@ async def test_an_operator_is_not_ready_before_it_knows_whether_it_leads(server:
     server.refusals[asked] = 503
     running = Running(server, replace(SETTINGS, lease_seconds=1))
     await eventually("the Lease is asked for", lambda: server.requests, lambda seen: asked in seen)
-    assert await running.ask("/readyz") == (503, "it is not known yet who holds the Lease\n")
+    assert await running.ask("/readyz") == (503, "whether another holds the Lease is not known yet\n")
     server.refusals.clear()
     await eventually("it leads", lambda: running.ask("/readyz"), lambda seen: seen[0] == 200)
     await running.end()
