@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench import report
+from bench.parts import run_module
 from bench.peers import Peer, both, kafka
 from bench.rounds import say
 from tests.support.peers import topic_creator
@@ -181,16 +181,8 @@ def measure(peer: Peer, client: str, messages: int) -> dict[str, float]:
 
 
 def _run(work: str, bootstrap: str, topic: str, messages: int, set_size: int) -> float:
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.paper", work, bootstrap, topic, str(messages), str(set_size)],
-        capture_output=True,
-        text=True,
-        timeout=_SECONDS_MAX,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        check=False,
-    )
-    assert done.returncode == 0, f"{work}: {done.stderr[-4000:]}"
-    return float(done.stdout.splitlines()[-1])
+    given = (work, bootstrap, topic, str(messages), str(set_size))
+    return float(run_module("bench.paper", *given, seconds_max=_SECONDS_MAX))
 
 
 def show_figures(figures: Figures, *, described: str, messages: int, is_json: bool) -> str:

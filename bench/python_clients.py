@@ -16,13 +16,13 @@ import json
 import os
 import resource
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from bench.parts import run_module
 from bench.peers import compiled, storage
 from bench.rounds import say
 from tests.support.cluster_processes import Cluster
@@ -283,19 +283,8 @@ def _round(cluster: Cluster, number: int, records: int, size: int) -> dict[tuple
 
 
 def _run(kind: str, client: str, cluster: Cluster, topic: str, records: int, size: int) -> Cost:
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "bench.python_clients", kind, client),
-            *(cluster.bootstrap, cluster.connect, topic, str(records), str(size)),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=_SECONDS_MAX,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        check=False,
-    )
-    assert done.returncode == 0, f"{kind} with {client}: {done.stderr[-4000:]}"
-    seconds, cpu_seconds = json.loads(done.stdout.splitlines()[-1])
+    given = (kind, client, cluster.bootstrap, cluster.connect, topic, str(records), str(size))
+    seconds, cpu_seconds = json.loads(run_module("bench.python_clients", *given, seconds_max=_SECONDS_MAX))
     return float(seconds), float(cpu_seconds)
 
 

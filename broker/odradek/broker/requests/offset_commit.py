@@ -11,7 +11,7 @@ from typing import Final
 from odradek.broker.groups.schema import OffsetAndMetadata
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.parts import ConsumerGroupParts
-from odradek.broker.requests.topic_ids import code_of_missing, find_topic
+from odradek.broker.requests.topic_ids import CODE_OF_UNKNOWN_ID, code_of_missing, find_topic
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicId
 from odradek.network.pending import Pending, when_ready
@@ -81,13 +81,11 @@ def _response(
     missing: Missing,
     outcome: list[OdradekError | None],
 ) -> Message:
-    """The topics and partitions as the request has them; those not `missing` have their commits' outcomes in order.
+    """The topics and partitions as the request has them. Those that are not `missing` have one outcome each.
 
     As in Kafka's answers, topics with an unknown id come first.
     """
     outcomes = iter(outcome)
-    image = context.broker.images.current
-    by_id = context.header.api_version >= FIRST_WITH_TOPIC_IDS
     topics: list[dict[str, object]] = []
     unknown: list[dict[str, object]] = []
     for topic in request.topics:
@@ -97,7 +95,8 @@ def _response(
             code = missing.get((topic.name, topic.topic_id, index))
             code = error_code(next(outcomes)) if code is None else code
             partitions.append({"partition_index": index, "error_code": code})
-        is_unknown = by_id and find_topic(image, topic, by_id=True) is None
+        # As it was when the offsets were looked at: the topic may be there by now.
+        is_unknown = any(one["error_code"] == CODE_OF_UNKNOWN_ID for one in partitions)
         answer: dict[str, object] = {
             "name": topic.name,
             "topic_id": topic.topic_id,

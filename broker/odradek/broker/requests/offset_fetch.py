@@ -19,7 +19,7 @@ from odradek.broker.groups.offset_requests import UNSTABLE
 from odradek.broker.groups.schema import OffsetAndMetadata
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.parts import ConsumerGroupParts
-from odradek.broker.requests.topic_ids import code_of_missing, find_topic
+from odradek.broker.requests.topic_ids import CODE_OF_UNKNOWN_ID, find_topic
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicId
 from odradek.foundation.named_tuple import NamedTuple
@@ -40,7 +40,6 @@ FIRST_WITH_TOPIC_IDS: Final = 10
 
 _NONE: Final = OffsetAndMetadata(-1)
 _UNSTABLE: Final = error_code(UnstableOffsetCommit())
-_UNKNOWN_ID: Final = code_of_missing(is_topic_known=False, by_id=True)
 
 Topics = Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchRequestTopics]
 # A group, the member that asks and its epoch, and the topics; None for all of them.
@@ -122,7 +121,7 @@ def _fetch(
             found = [_some(topic, committed, topics_by_name.get(topic.name)) for topic in asked]
             # As in Kafka's answers, topics that do not exist come last.
             found += [
-                topic_with_error("", topic.partition_indexes, _UNKNOWN_ID, topic_id=topic.topic_id)
+                topic_with_error("", topic.partition_indexes, CODE_OF_UNKNOWN_ID, topic_id=topic.topic_id)
                 for topic in unknown
             ]
         else:

@@ -9,7 +9,7 @@ from odradek.foundation.ids import TopicId
 from odradek.metadata.image.image import ClusterImage, TopicImage
 from odradek.wire.protocol.errors import error_code
 
-_UNKNOWN_ID: Final = error_code(UnknownTopicId())
+CODE_OF_UNKNOWN_ID: Final = error_code(UnknownTopicId())
 _UNKNOWN: Final = error_code(UnknownTopicOrPartition())
 
 
@@ -28,4 +28,4 @@ def find_topic(image: ClusterImage, topic: AskedTopic, *, by_id: bool) -> TopicI
 
 def code_of_missing(*, is_topic_known: bool, by_id: bool) -> int:
     """The error of a partition that does not exist."""
-    return _UNKNOWN_ID if by_id and not is_topic_known else _UNKNOWN
+    return CODE_OF_UNKNOWN_ID if by_id and not is_topic_known else _UNKNOWN

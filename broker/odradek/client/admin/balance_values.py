@@ -112,7 +112,7 @@ class BrokerTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BalancePlan:
-    """What moves, in order, and what brokers that take part have before and after."""
+    """What moves first and last, and what brokers that take part have before and after."""
 
     moves: Plan = field(default_factory=dict)
     """The new replicas of partitions that change, the preferred leader first."""
@@ -138,7 +138,7 @@ class BalancePlan:
     def batches(
         self, *, moves_max: int = BALANCE_BATCH_MOVES_MAX, bytes_max: int = BALANCE_BATCH_BYTES_MAX
     ) -> Iterator[Plan]:
-        """The moves in order, as many at a time. A partition with more than `bytes_max` moves alone."""
+        """The moves, so many at a time. A partition with more than `bytes_max` moves alone."""
         batch: Plan = {}
         size_bytes = 0
         for where, replicas in self.moves.items():

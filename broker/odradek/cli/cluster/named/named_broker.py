@@ -55,7 +55,7 @@ def folder_of_all() -> Path:
 
 
 def all_names() -> list[str]:
-    """The names that are kept, in order."""
+    """The names that are kept, sorted."""
     try:
         found = os.listdir(folder_of_all())
     except (FileNotFoundError, NotADirectoryError):
