@@ -3,8 +3,7 @@
 `make e2e` runs it; it is outside of pytest's testpaths, because it takes minutes. A single test can be asked for:
 `make e2e E2E_ARGS='-k word'`; what it needs installed is installed for it. ODRADEK_E2E_KEEP=1 leaves the cluster up.
 
-Tests that are marked `quiet` have bounds on the time that a client waits. What runs beside them may be a control group.
-Then ODRADEK_E2E_BESIDE names the file with its weight, `cpu.shares` or `cpu.weight`. The first quiet test lowers it.
+Tests that are marked `quiet` have bounds on the time that a client waits (`tests.support.quiet`).
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import signal
 import time
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,9 +27,9 @@ from e2e.kube import Kube, Resource, is_ready, until
 from e2e.pages import play
 from e2e.workload import CLIENT_POD
 
+pytest_plugins = ["tests.support.quiet"]
+
 READY_SECONDS_MAX = 300.0
-# A fifth of what others have. With less, a busy installation leaves a test no second of CPU within its time limit.
-WEIGHTS_BESIDE_QUIET_TESTS = {"cpu.shares": 200, "cpu.weight": 20}
 RUN = uuid.uuid4().hex[:4]
 
 
@@ -44,14 +42,6 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """By file and as written: pages first, then an installation from beginning to end; quiet tests come last."""
     items.sort(key=lambda item: item.path.name)
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Leave to what runs beside a quiet test the processors that no other wants."""
-    beside = os.environ.get("ODRADEK_E2E_BESIDE")
-    if beside is not None and item.get_closest_marker("quiet") is not None:
-        weight = Path(beside)
-        weight.write_text(str(WEIGHTS_BESIDE_QUIET_TESTS[weight.name]))
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -17,7 +17,7 @@ from tests.support.stalls import register_watch
 if TYPE_CHECKING:
     from tests.support.zookeeper import ZooKeeper
 
-pytest_plugins = ["tests.support.pytest_hooks", "tests.support.watchdog"]
+pytest_plugins = ["tests.support.pytest_hooks", "tests.support.quiet", "tests.support.watchdog"]
 
 load_profile()
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.broker_process import CHECKOUT
 
-pytestmark = [pytest.mark.integration, pytest.mark.clients]
+pytestmark = [pytest.mark.integration, pytest.mark.clients, pytest.mark.quiet]
 
 ROUND_SECONDS_MAX = 1_140  # half a minute at rest
 
