@@ -36,6 +36,7 @@ from tests.support.programs import (
     UnavailableError,
     find_program,
 )
+from tests.support.schema_registry import bring_schema_registry
 from tests.support.spark_archive import write_spark_archive
 
 CHECKOUT: Final = Path(__file__).resolve().parents[1]
@@ -162,6 +163,7 @@ TOOLS: Final = (
     Tool("kafka-tests", _TEST_JARS, java.kafka_tests_classpath),
     Tool("kafka-streams", _TEST_JARS, java.streams_tests_classpath),
     Tool("foreign", "jars of Maven's repository, by Maven only: the suites of tests/foreign", bring_suites),
+    Tool("schema-registry", "an archive of Maven's repository: Apicurio Registry", bring_schema_registry),
     Tool("spark-classes", "an archive of classes that Spark's Java writes", write_spark_archive),
     Tool("helm", f"helm.sh/helm {HELM_VERSION}, built by Go", helm),
     Tool("franz-go", "github.com/twmb/franz-go with its tests, built by Go", franz_go),

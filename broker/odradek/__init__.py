@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from odradek.client.producer.audit import Audit
     from odradek.client.producer.batches import Delivery, RecordMetadata
     from odradek.client.producer.producer import Producer
+    from odradek.client.schemas.registry import SchemaRegistry
     from odradek.foundation.ids import TopicPartition
     from odradek.wire.records.compression import Compression
 
@@ -46,6 +47,7 @@ __all__ = [
     "Producer",
     "RecordMetadata",
     "ResourceType",
+    "SchemaRegistry",
     "TopicPartition",
     "TopicSpec",
     "__version__",
@@ -68,6 +70,7 @@ _HOMES = {
     "Producer": "odradek.client.producer.producer",
     "RecordMetadata": "odradek.client.producer.batches",
     "ResourceType": "odradek.client.admin.results",
+    "SchemaRegistry": "odradek.client.schemas.registry",
     "TopicPartition": "odradek.foundation.ids",
     "TopicSpec": "odradek.client.admin.results",
 }

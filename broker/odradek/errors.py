@@ -19,7 +19,9 @@ from odradek.client.errors import (
     LogTruncated as LogTruncated,
     NoSuchBroker as NoSuchBroker,
     NoTransaction as NoTransaction,
+    SchemaUnavailable as SchemaUnavailable,
     TransactionAborted as TransactionAborted,
+    UndecodableRecord as UndecodableRecord,
     UnexpectedErrorCode as UnexpectedErrorCode,
     UnsupportedByBroker as UnsupportedByBroker,
 )

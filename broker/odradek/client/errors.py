@@ -54,6 +54,14 @@ class NoTransaction(ClientError):
     """The call does not fit the producer's transaction: there is none, or one that has failed or is ending."""
 
 
+class SchemaUnavailable(ClientError):
+    """The schema of a record cannot be had: its registry does not answer, or has no such schema, or an unusable one."""
+
+
+class UndecodableRecord(ClientError):
+    """A key or a value has no header of a schema registry, or bytes that do not follow their schema."""
+
+
 class LogTruncated(errors.OffsetOutOfRange):
     """The log no longer has records that were read: a replica without them was elected as leader (KIP-320)."""
 

@@ -144,3 +144,12 @@ BALANCE_BATCH_MOVES_MAX: Final = 100
 BALANCE_BATCH_BYTES_MAX: Final = 64 << 30
 # Groups whose committed offsets show what is read. Each is a request at both samples; more groups rarely read more.
 BALANCE_GROUPS_MAX: Final = 500
+
+# What a schema registry may make a consumer keep or wait for. A schema of 4 MiB has some ten thousand fields. A
+# topic has one schema or a few; records of a stranger may name any ids.
+SCHEMA_BYTES_MAX: Final = 4 * 1024 * 1024
+SCHEMA_REFERENCES_MAX: Final = 100
+SCHEMAS_KEPT_MAX: Final = 1_000
+# Requests to the registry at a time, and how long a schema that cannot be had is not asked for again.
+SCHEMA_READS_AT_ONCE_MAX: Final = 8
+SCHEMAS_MISSING_KEPT_SECONDS: Final = 5.0

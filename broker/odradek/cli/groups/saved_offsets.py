@@ -21,7 +21,7 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 
@@ -158,7 +158,7 @@ def _check_entry(entry: object, where: str) -> SavedOffset:
         raise click.UsageError(f"{where}: it needs a topic, and a group, as text")
     if not isinstance(metadata, str) or not _is_within(leader_epoch, -1, PARTITION_MAX):
         raise click.UsageError(f"{where}: leader_epoch is a number and metadata is text")
-    partition: Any = entry.get("partition")
+    partition = entry.get("partition", "")
     offset = entry.get("offset", "")
     if not _is_within(partition, 0, PARTITION_MAX):
         raise click.UsageError(f"{where}: {partition!r} is not a partition")

@@ -47,6 +47,15 @@ class ReadAhead:
         """Whether there is a record that no thread has taken."""
         return bool(self._left)
 
+    @property
+    def records(self) -> Sequence[ConsumerRecord]:
+        """All records, taken or not."""
+        return self._records
+
+    def replace_records(self, records: list[ConsumerRecord]) -> None:
+        """Give out these in place of `records`, one for one, before any thread has taken one."""
+        self._records = records
+
     def take(self) -> ConsumerRecord | None:
         """The next record, or None. Any thread may call it: each record is given once."""
         try:

@@ -6,14 +6,20 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from odradek.client.schemas.header import Decoded
+from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.ids import TopicPartition
 from odradek.wire.records.batch import BatchHeader, BatchView
 from odradek.wire.records.bulk_decoding import all_records, values
 from odradek.wire.records.compression import decompress
 from odradek.wire.records.record import Headers, Record
 
+_NO_REGISTRY: Final = (
+    "the record's consumer has no schema registry: name one, as in "
+    "Consumer(client, 'orders', schema_registry='http://127.0.0.1:8081')"
+)
 _new_tuple = tuple.__new__
 _offset_of = attrgetter("offset")
 
@@ -30,6 +36,20 @@ class ConsumerRecord(NamedTuple):
     value: bytes | None
     headers: Headers
     leader_epoch: int
+
+    @property
+    def decoded_key(self) -> Decoded:
+        """As `decoded_value`."""
+        raise InvalidRequest(_NO_REGISTRY)
+
+    @property
+    def decoded_value(self) -> Decoded:
+        """The value by its schema: a message of Protobuf, or else dicts, lists, numbers, texts, dates and decimals.
+
+        None where the value is. Needs a consumer with a `schema_registry`, else it raises InvalidRequest. Raises
+        UndecodableRecord for bytes that do not follow their schema, and SchemaUnavailable.
+        """
+        raise InvalidRequest(_NO_REGISTRY)
 
 
 class RecordBlock:

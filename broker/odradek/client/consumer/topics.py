@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from odradek.client.admin.logs import EARLIEST, LogAdmin
@@ -23,10 +23,12 @@ from odradek.client.client import Client
 from odradek.client.consumer.ahead import ReadAhead
 from odradek.client.consumer.blocks import ConsumerRecord
 from odradek.client.consumer.consumer import RESET_TIMESTAMPS, PartitionConsumer
+from odradek.client.consumer.decoded import RecordDecoding
 from odradek.client.consumer.fetches import FetchBounds
 from odradek.client.consumer.group import GroupConsumer
 from odradek.client.errors import RETRIABLE_OR_LATE, ClientClosed
 from odradek.client.group_metadata import GroupMetadata
+from odradek.client.schemas.registry import SchemaRegistry, registry_of
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.ids import TopicPartition
 
@@ -45,6 +47,9 @@ class Consumer:
     `auto_offset_reset` is where to begin without a committed offset, or if the offset no longer exists: `earliest`,
     `latest`, or `error`, which raises OffsetOutOfRange. With a group, only `commit` commits offsets. A member that asks
     for no record in `max_poll_interval_ms` loses its partitions to the others.
+
+    With a `schema_registry`, an address or a SchemaRegistry, records have `decoded_value`. `schema_parts` names what
+    the registry's serializers wrote: `key`, `value` or both.
     """
 
     def __init__(
@@ -59,6 +64,8 @@ class Consumer:
         max_poll_interval_ms: int = 300_000,
         heartbeat_interval_ms: int = 3_000,
         bounds: FetchBounds | None = None,
+        schema_registry: SchemaRegistry | str | None = None,
+        schema_parts: Collection[str] = ("value",),
     ) -> None:
         client = client_of(client, "Consumer")
         self._topics = tuple(topic_name(name) for name in topics)
@@ -92,6 +99,9 @@ class Consumer:
             self._source = PartitionConsumer(
                 client, bounds=bounds, is_read_committed=is_read_committed, on_out_of_range=auto_offset_reset
             )
+        self._decoding = (
+            None if schema_registry is None else RecordDecoding(registry_of(schema_registry), schema_parts)
+        )
         self._is_started = False
         self._is_closed = False
         self._is_assigned = bool(topics)
@@ -143,10 +153,12 @@ class Consumer:
             self._since_turn = 0
             await asyncio.sleep(0)
         record = self._source.take_next()
-        while record is None:
+        if record is not None:
+            return record if self._decoding is None else await self._add_schema(record)
+        while True:
             found = await self.poll(records_max=1)
-            record = found[0] if found else None
-        return record
+            if found:
+                return found[0]
 
     async def poll(self, *, records_max: int = 500, timeout_ms: int = 1_000) -> list[ConsumerRecord]:
         """Up to `records_max` records, as soon as there are any; an empty list when the time is up.
@@ -155,12 +167,34 @@ class Consumer:
         FencedInstanceId when another member has replaced this one.
         """
         await self._prepare_to_read()
-        return await self._source.poll(records_max=records_max, timeout_ms=timeout_ms)
+        records = await self._source.poll(records_max=records_max, timeout_ms=timeout_ms)
+        return records if self._decoding is None else await self._add_schemas(records)
 
     async def read_ahead(self, *, records_max: int, timeout_ms: int) -> ReadAhead:
         """As `poll`, for the synchronous form; see `PartitionConsumer.read_ahead`."""
         await self._prepare_to_read()
-        return await self._source.read_ahead(records_max=records_max, timeout_ms=timeout_ms)
+        ahead = await self._source.read_ahead(records_max=records_max, timeout_ms=timeout_ms)
+        if self._decoding is not None:
+            # Where this is interrupted, the next call puts the records back.
+            ahead.replace_records(await self._decoding.add_schemas(ahead.records))
+        return ahead
+
+    async def _add_schema(self, record: ConsumerRecord) -> ConsumerRecord:
+        assert self._decoding is not None
+        return self._decoding.add_known(record) or (await self._add_schemas([record]))[0]
+
+    async def _add_schemas(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
+        """A caller that gives up has not got these records, so they are read again."""
+        assert self._decoding is not None
+        try:
+            return await self._decoding.add_schemas(records)
+        except BaseException:
+            first: dict[TopicPartition, int] = {}
+            for record in records:
+                first.setdefault(TopicPartition(record.topic, record.partition), record.offset)
+            for key in first.keys() & set(self._source.assignment):
+                self._source.seek(key, first[key])
+            raise
 
     @property
     def is_interrupted(self) -> bool:

@@ -7,6 +7,7 @@ record when the program gets it (`odradek.client.consumer.ahead`).
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 from typing import Final
 
 from odradek.client.arguments import blocking_client_of
@@ -14,6 +15,7 @@ from odradek.client.consumer.ahead import NOTHING_AHEAD
 from odradek.client.consumer.blocks import ConsumerRecord
 from odradek.client.consumer.fetches import FetchBounds
 from odradek.client.consumer.topics import Consumer as AsyncConsumer
+from odradek.client.schemas.registry import SchemaRegistry
 from odradek.client.sync.client import Client
 from odradek.client.sync.faces import Face, blocking, reading
 from odradek.foundation.ids import TopicPartition
@@ -41,6 +43,8 @@ class Consumer(Face[AsyncConsumer]):
         max_poll_interval_ms: int = 300_000,
         heartbeat_interval_ms: int = 3_000,
         bounds: FetchBounds | None = None,
+        schema_registry: SchemaRegistry | str | None = None,
+        schema_parts: Collection[str] = ("value",),
     ) -> None:
         client = blocking_client_of(client, "Consumer")
         # The loop's thread makes it, as all that changes the client.
@@ -56,6 +60,8 @@ class Consumer(Face[AsyncConsumer]):
                 max_poll_interval_ms=max_poll_interval_ms,
                 heartbeat_interval_ms=heartbeat_interval_ms,
                 bounds=bounds,
+                schema_registry=schema_registry,
+                schema_parts=schema_parts,
             )
         )
         super().__init__(client._engine, inner, owner=client)

@@ -1,0 +1,171 @@
+"""Values in Avro, Protobuf and JSON, behind the header of a schema registry.
+
+fastavro and protobuf decode; both are in the extra `schemas` and are imported with the first schema of their kind.
+Avro's `bytes` alone are taken as they are, as Java's deserializer does.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import json
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from odradek.client.errors import SchemaUnavailable, UndecodableRecord
+from odradek.client.schemas.header import Decode, Decoded
+from odradek.foundation.errors import DependencyError
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+_VARINT_BITS_MAX: Final = 35
+# Steps from a file's message to one inside of it; more is no header.
+_MESSAGE_DEPTH_MAX: Final = 32
+
+
+class SchemaFile(NamedTuple):
+    """A schema as a registry has it. `name` is the one by which another schema refers to it."""
+
+    kind: str
+    text: str
+    name: str = ""
+
+
+class RegisteredSchema(NamedTuple):
+    """A schema with all that it refers to, each behind what it refers to itself."""
+
+    schema_id: int
+    file: SchemaFile
+    references: tuple[SchemaFile, ...] = ()
+
+
+def make_decode(schema: RegisteredSchema) -> Decode:
+    """What decodes values of this schema. Raises SchemaUnavailable for one that cannot be used, and DependencyError."""
+    makers = {"AVRO": _make_avro, "JSON": _make_json, "PROTOBUF": _make_protobuf}
+    make = makers.get(schema.file.kind)
+    if make is None:
+        raise SchemaUnavailable(
+            f"schema {schema.schema_id} is of the kind {schema.file.kind!r}; this client decodes {', '.join(makers)}"
+        )
+    try:
+        return make(schema)
+    except (DependencyError, SchemaUnavailable):
+        raise
+    except Exception as failure:  # libraries of three formats have no common error for a schema they refuse
+        raise SchemaUnavailable(
+            f"schema {schema.schema_id} cannot be used: {type(failure).__name__}: {str(failure)[:300]}"
+        ) from failure
+
+
+def _make_json(schema: RegisteredSchema) -> Decode:
+    """A JSON schema adds no meaning to the bytes. Whether they follow it is the producer's to check."""
+    return json.loads
+
+
+def _make_avro(schema: RegisteredSchema) -> Decode:
+    try:
+        from fastavro import parse_schema, schemaless_reader
+    except ImportError as failure:
+        raise _missing("Avro", "fastavro") from failure
+    named: dict[str, dict[str, object]] = {}
+    for reference in schema.references:
+        parse_schema(json.loads(reference.text), named)
+    parsed = parse_schema(json.loads(schema.file.text), named)
+    if parsed == "bytes" or (isinstance(parsed, dict) and parsed == {"type": "bytes"}):
+        return bytes
+
+    def decode(data: bytes) -> Decoded:
+        stream = io.BytesIO(data)
+        found = schemaless_reader(stream, parsed, None)
+        if stream.tell() != len(data):
+            raise UndecodableRecord(f"{len(data) - stream.tell()} bytes are left over behind the Avro value")
+        return found
+
+    return decode
+
+
+def _make_protobuf(schema: RegisteredSchema) -> Decode:
+    try:
+        from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    except ImportError as failure:
+        raise _missing("Protobuf", "protobuf") from failure
+    pool = descriptor_pool.DescriptorPool()
+    added: set[str] = set()
+
+    def add(content: bytes, name: str) -> str:
+        file = descriptor_pb2.FileDescriptorProto.FromString(content)
+        file.name = name or file.name
+        for wanted in file.dependency:
+            if wanted not in added and wanted.startswith("google/protobuf/"):
+                # Google's own types come with its package.
+                __import__(wanted.removesuffix(".proto").replace("/", ".") + "_pb2")
+                known = descriptor_pool.Default().FindFileByName(wanted)
+                add(known.serialized_pb, wanted)
+        pool.Add(file)
+        added.add(file.name)
+        return str(file.name)
+
+    for reference in schema.references:
+        add(_descriptor(schema, reference), reference.name)
+    name = add(_descriptor(schema, schema.file), f"schema-{schema.schema_id}.proto")
+    file = pool.FindFileByName(name)
+    messages = list(file.message_types_by_name.values())
+    kinds: dict[tuple[int, ...], type[Message]] = {}
+
+    def decode(data: bytes) -> Decoded:
+        path, start = _read_message_path(data)
+        if path not in kinds:
+            found = messages[path[0]]
+            for step in path[1:]:
+                found = found.nested_types[step]
+            kinds[path] = message_factory.GetMessageClass(found)
+        return kinds[path].FromString(data[start:])
+
+    return decode
+
+
+def _descriptor(schema: RegisteredSchema, file: SchemaFile) -> bytes:
+    """The compiled form of a .proto file."""
+    try:
+        return base64.b64decode(file.text, validate=True)
+    except binascii.Error:
+        raise SchemaUnavailable(
+            f"the registry gives schema {schema.schema_id} only as the text of a .proto file. "
+            "This client compiles none. Register the base64 of its FileDescriptorProto, as Python's serializer does"
+        ) from None
+
+
+def _read_message_path(data: bytes) -> tuple[tuple[int, ...], int]:
+    """Which message of the file follows: the numbers of the message and of those inside it, and where it begins."""
+    count, at = _read_varint(data, 0)
+    if count == 0:
+        return (0,), at
+    if not 0 < count <= _MESSAGE_DEPTH_MAX:
+        raise UndecodableRecord(f"its Protobuf header names a message {count} levels deep")
+    path = []
+    for _ in range(count):
+        step, at = _read_varint(data, at)
+        if step < 0:
+            raise UndecodableRecord("its Protobuf header has a negative number of a message")
+        path.append(step)
+    return tuple(path), at
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """A zigzag number, and the place behind it."""
+    number = shift = 0
+    while shift < _VARINT_BITS_MAX:
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), at
+        shift += 7
+    raise UndecodableRecord("its Protobuf header has a number that does not end")
+
+
+def _missing(format_name: str, package: str) -> DependencyError:
+    return DependencyError(
+        f"values in {format_name} need the package {package}: pip install {package}, or install odradek[schemas]"
+    )
