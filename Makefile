@@ -8,7 +8,7 @@ INSTALL = $(BIN)/python -m pip install --disable-pip-version-check
 # Thousands of short processes read modules that are compiled once.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test test-all test-rest test-proof tools test-shaken slowest proof check bench many-consumers demo fuzz sim chaos copies mirror-proof mixed-groups streams connect foreign rights quotas pipeline-kills sink-kills images e2e e2e-slow e2e-extra reference manifests diagrams recording test-portable fuzz-costs largest-requests planted release clean
+.PHONY: setup run test test-all test-rest test-proof tools test-shaken slowest proof check bench many-consumers demo fuzz sim chaos copies mirror-proof mixed-groups operator-days streams connect foreign rights quotas pipeline-kills sink-kills images e2e e2e-slow e2e-extra reference manifests diagrams recording test-portable fuzz-costs largest-requests planted release clean
 
 # Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
 $(VENV)/.product: pyproject.toml
@@ -110,6 +110,11 @@ fuzz-costs: $(VENV)/.test
 # A cluster in one process, on virtual time and with faults: SEEDS=1000 how many runs, SEED=n the first, JOBS=n at a time.
 sim: $(VENV)/.test
 	SEEDS=$(SEEDS) SEED=$(SEED) JOBS=$(JOBS) $(BIN)/python -m tests.simulation
+
+# Days of a Cluster with kubectl, faults and an operator that is killed, in virtual time: SEEDS=100 how many, SEED=n the
+# first, HOURS=24 of each, JOBS=n at a time.
+operator-days: $(VENV)/.test
+	SEEDS=$(SEEDS) SEED=$(SEED) HOURS=$(HOURS) JOBS=$(JOBS) $(BIN)/python -m tests.operator.day
 
 # Real processes, killed, stopped and cut off: SECONDS=3600 how long, SEED=n where to begin; a failure prints its replay.
 # ATTACKERS=1 lets hostile clients attack brokers and controllers all the while.

@@ -206,4 +206,8 @@ def _list_changes(before: Json, after: Json) -> list[str]:
 
 def _version(body: Json) -> str:
     meta = metadata(body)
-    return str(meta.get("generation") if body["kind"] in _COUNTED else meta.get("resourceVersion"))
+    if body["kind"] not in _COUNTED:
+        return str(meta.get("resourceVersion"))
+    # No change of these is counted. Kubernetes' controllers write annotations themselves.
+    named = json.dumps([meta.get("labels"), meta.get("ownerReferences")], sort_keys=True)
+    return f"{meta.get('generation')} {hashlib.sha256(named.encode()).hexdigest()}"

@@ -123,6 +123,14 @@ def test_what_was_left_behind_without_an_owner_is_taken_up_again(world: ClusterW
     assert world.replaced(before) == set()
 
 
+@pytest.mark.parametrize("name", ["events-broker", "events-broker-catching-up"])
+def test_a_budget_without_an_owner_gets_it_back(world: ClusterWorld, name: str) -> None:
+    """Kubernetes counts no change of metadata. Without its owner it would stay when the Cluster goes."""
+    world.merge(DISRUPTION_BUDGETS, name, {"metadata": {"ownerReferences": None}})
+    world.settle()
+    assert metadata(world.body(DISRUPTION_BUDGETS, name))["ownerReferences"]
+
+
 def test_one_of_its_own_that_lost_its_labels_gets_them_back(world: ClusterWorld) -> None:
     world.merge(SERVICES, "events-bootstrap", {"metadata": {"labels": None}})
     world.restart_operator()

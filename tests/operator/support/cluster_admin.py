@@ -67,7 +67,10 @@ class Brokers:
 
     async def restart_answer(self, host: str, port: int, cluster: Key) -> RestartAnswer:
         assert port == 9644
-        broker = int(metadata(self._pod_at(host))["name"].rpartition("-")[2])
+        pod = self._pod_at(host)
+        if pod is None:
+            return RestartAnswer(known=False)
+        broker = int(metadata(pod)["name"].rpartition("-")[2])
         self.asked.append(broker)
         return self.answers.get(broker, RestartAnswer(known=True))
 
@@ -95,9 +98,10 @@ class Brokers:
     async def read_zookeeper_mode(self, host: str, port: int) -> str | None:
         assert port == 2181
         pods = self._pods("zookeeper")
-        (name,) = [metadata(pod)["name"] for pod in pods if (pod.get("status") or {}).get("podIP") == host]
-        if name in self.looking or not self.leader:
+        names = [metadata(pod)["name"] for pod in pods if (pod.get("status") or {}).get("podIP") == host]
+        if not names or names[0] in self.looking or not self.leader:
             return None
+        name = names[0]
         if len(pods) == 1:
             return "standalone"
         return "leader" if name == f"{self.cluster}-zookeeper-{self.leader - 1}" else "follower"
@@ -239,5 +243,5 @@ class Brokers:
     def _pods(self, component: str) -> list[Json]:
         return self.objects.list(PODS, "default", {"app.kubernetes.io/component": component})
 
-    def _pod_at(self, host: str) -> Json:
-        return next(pod for pod in self._pods("broker") if pod["status"]["podIP"] == host)
+    def _pod_at(self, host: str) -> Json | None:
+        return next((pod for pod in self._pods("broker") if pod["status"]["podIP"] == host), None)

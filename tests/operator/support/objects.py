@@ -7,16 +7,28 @@ rules are tried on a real API server.
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 from odradek_operator.gateways.kubernetes import Api, Conflict, Json, NotFound, Refused
 
 Address = tuple[str, str, str]
 Paths = frozenset[tuple[str, ...]]
+
+
+Copied = TypeVar("Copied")
+
+
+def copied(body: Copied) -> Copied:
+    """A copy of what JSON has, in a fraction of what `deepcopy` takes: half of all that these tests do."""
+    found: Any = body
+    if isinstance(body, dict):
+        found = {key: copied(value) for key, value in body.items()}
+    elif isinstance(body, list):
+        found = [copied(value) for value in body]
+    return cast(Copied, found)
 
 
 class Change(NamedTuple):
@@ -54,12 +66,12 @@ class Objects:
     def get(self, api: Api, namespace: str | None, name: str) -> Json | None:
         """A copy of the object."""
         kept = self._objects.get((api.kind, namespace or "", name))
-        return None if kept is None else copy.deepcopy(kept.body)
+        return None if kept is None else copied(kept.body)
 
     def list(self, api: Api, namespace: str | None, labels: Mapping[str, str] | None = None) -> list[Json]:
         """Copies of the objects in order of name."""
         return [
-            copy.deepcopy(kept.body)
+            copied(kept.body)
             for (kind, within, _), kept in sorted(self._objects.items())
             if kind == api.kind
             and (namespace is None or namespace == within)
@@ -77,14 +89,14 @@ class Objects:
         address = _address(manifest)
         if address in self._objects:
             raise Conflict(f"{address} already exists", status=409)
-        body = copy.deepcopy(manifest)
+        body = copied(manifest)
         self._uids += 1
         meta = body.setdefault("metadata", {})
         meta |= {"uid": f"uid-{self._uids}", "creationTimestamp": "2026-01-01T00:00:00Z", "generation": 1}
         body.pop("status", None)
         self._objects[address] = _Kept(body, {})
         self._changed("ADDED", body)
-        return copy.deepcopy(body)
+        return copied(body)
 
     def apply(self, manifest: Json, *, manager: str, force: bool = True) -> Json:
         """Server-side apply. Lists are taken whole."""
@@ -109,7 +121,7 @@ class Objects:
             for other, owned in kept.applied.items():
                 if other != manager and (clash := owned & wanted):
                     raise Conflict(f"{sorted(clash)[0]} belongs to {other}", status=409)
-        after = copy.deepcopy(kept.body)
+        after = copied(kept.body)
         for path in kept.applied.get(manager, frozenset()) - wanted:
             if not any(path in owned for other, owned in kept.applied.items() if other != manager):
                 _remove(after, path)
@@ -121,9 +133,9 @@ class Objects:
         address = _address(manifest)
         self._check(address, manifest)
         kept = self._objects[address].body
-        after = copy.deepcopy(manifest)
+        after = copied(manifest)
         if "status" in kept:
-            after["status"] = copy.deepcopy(kept["status"])
+            after["status"] = copied(kept["status"])
         return self._put(address, after)
 
     def set_status(self, api: Api, namespace: str | None, name: str, status: Any, *, uid: str | None) -> Json:
@@ -131,17 +143,17 @@ class Objects:
         kept = self._find(address)
         if uid is not None and kept.body["metadata"]["uid"] != uid:
             raise Refused(f"{address} is another object now", status=422)
-        after = copy.deepcopy(kept.body)
-        after["status"] = copy.deepcopy(status)
+        after = copied(kept.body)
+        after["status"] = copied(status)
         return self._put(address, after)
 
     def merge(self, api: Api, namespace: str | None, name: str, patch: Json) -> Json:
         """A merge patch; a resourceVersion or uid in it must be the current one."""
         address = (api.kind, namespace or "", name)
         self._check(address, patch)
-        patch = copy.deepcopy(patch)
+        patch = copied(patch)
         patch.get("metadata", {}).pop("resourceVersion", None)
-        after = _merged(copy.deepcopy(self._find(address).body), patch)
+        after = _merged(copied(self._find(address).body), patch)
         return self._put(address, after)
 
     def delete(self, api: Api, namespace: str | None, name: str, *, uid: str | None, orphan: bool) -> None:
@@ -151,7 +163,7 @@ class Objects:
             raise Conflict(f"{address} is another object now", status=409)
         if kept.body["metadata"].get("finalizers"):
             if "deletionTimestamp" not in kept.body["metadata"]:
-                after = copy.deepcopy(kept.body)
+                after = copied(kept.body)
                 after["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
                 self._put(address, after)
             return
@@ -175,14 +187,14 @@ class Objects:
         before = self._objects[address].body
         if after == before:
             self.writes += 1
-            return copy.deepcopy(before)
+            return copied(before)
         if after.get("spec") != before.get("spec"):
             after["metadata"]["generation"] = int(before["metadata"].get("generation", 1)) + 1
         self._objects[address].body = after
         self._changed("MODIFIED", after)
         if after["metadata"].get("deletionTimestamp") and not after["metadata"].get("finalizers"):
             self._gone(address, orphan=False)
-        return copy.deepcopy(after)
+        return copied(after)
 
     def _gone(self, address: Address, *, orphan: bool) -> None:
         kept = self._objects.pop(address)
@@ -204,7 +216,7 @@ class Objects:
         self.writes += 1
         self._version += 1
         body["metadata"]["resourceVersion"] = str(self._version)
-        self.changes.append(Change(type, copy.deepcopy(body)))
+        self.changes.append(Change(type, copied(body)))
         for watcher in list(self._watchers):
             watcher(self.changes[-1])
 
