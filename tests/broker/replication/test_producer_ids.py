@@ -64,3 +64,19 @@ async def test_a_question_under_way_ends_with_the_broker() -> None:
     ids.prepare()
     await ids.stop()
     assert len(asyncio.all_tasks()) == 1
+
+
+@pytest.mark.timeout(20)
+async def test_a_number_is_given_in_the_turn_in_which_its_block_arrives() -> None:
+    answer: asyncio.Future[tuple[int, int]] = asyncio.get_running_loop().create_future()
+
+    async def allocate() -> tuple[int, int]:
+        return await answer
+
+    ids = ProducerIds(allocate)
+    ids.prepare()
+    await asyncio.sleep(0)
+    # The request ends in the next turn, the caller begins after it in the same turn, and callbacks follow in another.
+    answer.set_result((0, COUNT))
+    assert await asyncio.ensure_future(ids.next()) == 0
+    await ids.stop()

@@ -28,7 +28,7 @@ class ProducerIds:
         self._end = 0
         self._half = 0
         self._spare: tuple[int, int] | None = None
-        self._waiting: asyncio.Future[tuple[int, int]] | None = None
+        self._waiting: asyncio.Future[None] | None = None
 
     async def next(self) -> int:
         """A number that was never used. Raises what the controller raises."""
@@ -54,24 +54,21 @@ class ProducerIds:
         self._spare = None
         self._next, self._half, self._end = first, first + count // 2, first + count
 
-    def _request_block(self) -> asyncio.Future[tuple[int, int]]:
+    def _request_block(self) -> asyncio.Future[None]:
         """All callers that find the blocks used up wait for the same new one."""
         if self._waiting is None:
-            self._waiting = asyncio.ensure_future(self._allocate())
-            self._waiting.add_done_callback(self._block_received)
+            self._waiting = asyncio.ensure_future(self._receive_block())
+            self._waiting.add_done_callback(_log_failure)
         return self._waiting
 
-    def _block_received(self, asked: asyncio.Future[tuple[int, int]]) -> None:
-        self._waiting = None
-        if asked.cancelled():
-            return
-        failure = asked.exception()
-        if failure is None:
-            self._spare = asked.result()
-        elif isinstance(failure, OdradekError):
-            logger.debug("the next block of producer ids is asked for again: %s", failure)
-        else:
-            logger.error("the next block of producer ids could not be had", exc_info=failure)
+    async def _receive_block(self) -> None:
+        """The block is here, and nothing is requested, in the step in which the answer is. A callback of the request
+        comes a turn later: a caller in between would wait for what is over already, and so without end.
+        """
+        try:
+            self._spare = await self._allocate()
+        finally:
+            self._waiting = None
 
     async def stop(self) -> None:
         """Cancel a request that is in progress."""
@@ -79,3 +76,11 @@ class ProducerIds:
         if waiting is not None:
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
+
+
+def _log_failure(asked: asyncio.Future[None]) -> None:
+    failure = None if asked.cancelled() else asked.exception()
+    if isinstance(failure, OdradekError):
+        logger.debug("the next block of producer ids is asked for again: %s", failure)
+    elif failure is not None:
+        logger.error("the next block of producer ids could not be had", exc_info=failure)
