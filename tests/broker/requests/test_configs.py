@@ -114,7 +114,8 @@ async def test_groups_client_metrics_and_the_default_of_all_brokers() -> None:
         broker,
         (GROUP, "g", [("consumer.session.timeout.ms", SET, "50000")]),
         (BROKER, "", [("log.retention.ms", SET, "7")]),
-    ) == [0, 0]
+        (CLIENT_METRICS, "m", [("interval.ms", SET, "1000")]),
+    ) == [0, 0, 0]
     group, everyone, metrics = await _describe(
         broker, (GROUP, "g", None), (BROKER, "", None), (CLIENT_METRICS, "m", None)
     )
@@ -124,7 +125,11 @@ async def test_groups_client_metrics_and_the_default_of_all_brokers() -> None:
     assert [(config.name, config.value, config.config_source) for config in everyone.configs] == [
         ("log.retention.ms", "7", 3)
     ]
-    assert {config.name for config in metrics.configs} == {"interval.ms", "match", "metrics"}
+    assert [(config.name, config.value, config.config_source) for config in metrics.configs] == [
+        ("interval.ms", "1000", 7),
+        ("match", "", 5),
+        ("metrics", "", 5),
+    ]
 
 
 async def test_changes_are_seen_at_once_in_both_old_and_new_ways() -> None:
@@ -164,7 +169,7 @@ async def test_refusals() -> None:
         (TOPIC, "t", [("nope", SET, "1")]),
         (BROKER, "1", [("node.id", SET, "1")]),
         (GROUP, "g", [("consumer.session.timeout.ms", SET, "1")]),
-        (CLIENT_METRICS, "m", [("match", SET, "")]),
+        (CLIENT_METRICS, "m", [("matches", SET, "")]),
         (99, "m", []),
         (BROKER, "", [("log.retention.ms", 7, "1")]),
     ) == [40, 42, 40, 42, 42, 42]
@@ -203,6 +208,7 @@ async def test_levels_of_loggers_change_while_the_broker_runs() -> None:
 async def test_resources_are_listed() -> None:
     broker = await _broker()
     await _alter(broker, (GROUP, "g", [("consumer.session.timeout.ms", SET, "50000")]))
+    await _alter(broker, (CLIENT_METRICS, "m", [("metrics", SET, "*")]))
 
     async def names(version: int, types: list[int] | None) -> list[tuple[int, str]]:
         fields: dict[str, Any] = {} if types is None else {"resource_types": types}
@@ -213,8 +219,14 @@ async def test_resources_are_listed() -> None:
             for resource in answer.config_resources
         ]
 
-    assert await names(0, None) == []
-    assert await names(1, []) == [(TOPIC, "t"), (BROKER, "1"), (BROKER_LOGGER, "1"), (GROUP, "g")]
+    assert await names(0, None) == [(CLIENT_METRICS, "m")]
+    assert await names(1, []) == [
+        (TOPIC, "t"),
+        (BROKER, "1"),
+        (BROKER_LOGGER, "1"),
+        (CLIENT_METRICS, "m"),
+        (GROUP, "g"),
+    ]
     assert await names(1, [GROUP, TOPIC]) == [(GROUP, "g"), (TOPIC, "t")]
     with pytest.raises(UnsupportedVersion):
         await names(1, [77])

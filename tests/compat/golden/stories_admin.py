@@ -347,7 +347,85 @@ def configs_story(wire: Wire) -> None:
     wire.ask("config resources of kind 99", ApiKey.LIST_CONFIG_RESOURCES, 1, resource_types=[99])
 
 
+def client_metrics_story(wire: Wire) -> None:
+    """Subscriptions for metrics of clients (KIP-714) are settings of a kind of resource, without a reporter too."""
+
+    def alter(
+        label: str, *changes: tuple[str, int, str | None], name: str = "sub", only: bool = False
+    ) -> None:
+        configs = [{"name": key, "config_operation": how, "value": value} for key, how, value in changes]
+        resources = [{"resource_type": 16, "resource_name": name, "configs": configs}]
+        wire.ask(label, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=resources, validate_only=only)
+
+    def described(name: str = "sub", keys: Any = None) -> dict[str, list[Any]]:
+        resource = {"resource_type": 16, "resource_name": name, "configuration_keys": keys}
+        asked = wire.ask_quietly(ApiKey.DESCRIBE_CONFIGS, 4, include_synonyms=True, resources=[resource])
+        (result,) = asked.results
+        return {
+            one.name: [
+                one.value,
+                one.config_source,
+                one.read_only,
+                one.is_sensitive,
+                one.config_type,
+                [[synonym.name, synonym.value, synonym.source] for synonym in one.synonyms],
+            ]
+            for one in sorted(result.configs, key=lambda one: one.name)
+        }
+
+    def describe_once(label: str, key: str, value: str | None) -> None:
+        """Kafka's brokers follow their controller a moment later."""
+        while (found := described())[key][0] != value:
+            time.sleep(0.05)
+        wire.answers[label] = found
+
+    wire.answers["before"] = described()
+    alter("metrics and interval", ("metrics", SET, "org.apache.kafka."), ("interval.ms", SET, "1000"))
+    describe_once("with metrics and interval", "interval.ms", "1000")
+    wire.answers["two keys"] = described(keys=["match", "metrics"])
+    alter("append metrics", ("metrics", APPEND, "a,b"))
+    alter("subtract metrics", ("metrics", SUBTRACT, "a"))
+    alter("append to the interval", ("interval.ms", APPEND, "1"))
+    alter("match", ("match", SET, "client_id=a.*,client_source_port=1[0-9]+"))
+    describe_once("with a match", "match", "client_id=a.*,client_source_port=1[0-9]+")
+    for text in ("", "99", "100", "3600000", "3600001", "bbb", " 200 ", "9999999999"):
+        alter(f"interval {text!r}", ("interval.ms", SET, text), only=True)
+    for text in (
+        "",
+        "a",
+        "a=b",
+        "client_id",
+        "client_id=",
+        "client_id=a=b",
+        " client_id = a ",
+        "client_id=[",
+        "client_id=(?=a)b",
+    ):
+        alter(f"match {text!r}", ("match", SET, text), only=True)
+    alter("metrics of nothing", ("metrics", SET, ""), only=True)
+    alter("all metrics", ("metrics", SET, "*"), only=True)
+    alter("an unknown key", ("no.such", SET, "1"))
+    alter("no name", ("interval.ms", SET, "1000"), name="")
+    alter("nothing", name="other")
+    alter("a null", ("interval.ms", SET, None))
+    alter("another", ("interval.ms", SET, "2000"), name="a b/%")
+    describe_once("as before", "interval.ms", "1000")
+    for version in (0, 1):
+        listed = wire.ask_quietly(ApiKey.LIST_CONFIG_RESOURCES, version).config_resources
+        wire.answers[f"listed in version {version}"] = sorted(
+            [getattr(one, "resource_type", 16), one.resource_name] for one in listed
+        )
+    configs = [{"name": "interval.ms", "value": "3000"}]
+    resources = [{"resource_type": 16, "resource_name": "sub", "configs": configs}]
+    wire.ask("replaced", ApiKey.ALTER_CONFIGS, 2, resources=resources, validate_only=False)
+    describe_once("after it was replaced", "interval.ms", "3000")
+    alter("the interval away", ("interval.ms", DELETE, None))
+    describe_once("after all is away", "interval.ms", "300000")
+    wire.ask("one is left", ApiKey.LIST_CONFIG_RESOURCES, 1, resource_types=[16])
+
+
 STORIES = {
+    "client-metrics": client_metrics_story,
     "versions": versions_story,
     "metadata": metadata_story,
     "create": create_story,

@@ -13,6 +13,7 @@ from tests.support.memory_registry import MemoryRegistry, MemoryStore
 
 TOPIC = Resource(ResourceKind.TOPIC, "t")
 GROUP = Resource(ResourceKind.GROUP, "a/b%")
+METRICS = Resource(ResourceKind.CLIENT_METRICS, "m")
 BROKER = Resource(ResourceKind.BROKER, "1")
 ALL_BROKERS = Resource(ResourceKind.BROKER, "")
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
@@ -83,7 +84,14 @@ REFUSED: list[tuple[Resource, list[AlterConfigOp], type[RequestError], str]] = [
     (GROUP, [AlterConfigOp("nope", SET, "1")], InvalidConfig, "Unknown group config name"),
     (GROUP, [AlterConfigOp("consumer.session.timeout.ms", SET, "1")], InvalidConfig, "min.session"),
     (GROUP, [AlterConfigOp("consumer.heartbeat.interval.ms", SET, "99999")], InvalidConfig, "max.heartbeat"),
-    (Resource(ResourceKind.CLIENT_METRICS, "m"), [], InvalidRequest, "cannot be changed"),
+    (Resource(ResourceKind.CLIENT_METRICS, ""), [], InvalidRequest, "name a subscription"),
+    (METRICS, [AlterConfigOp("metric", SET, "1")], InvalidRequest, "did you mean metrics"),
+    (METRICS, [AlterConfigOp("interval.ms", SET, "99")], InvalidRequest, "between 100 and 3600000"),
+    (METRICS, [AlterConfigOp("interval.ms", SET, "often")], InvalidConfig, "interval.ms"),
+    (METRICS, [AlterConfigOp("metrics", ConfigOperation.APPEND, "a")], InvalidConfig, "not LIST"),
+    (METRICS, [AlterConfigOp("match", SET, "client=a")], InvalidConfig, "one of client_id,"),
+    (METRICS, [AlterConfigOp("match", SET, "client_id=[")], InvalidConfig, "no RE2 expression"),
+    (METRICS, [AlterConfigOp("match", SET, "client_id=" + "a" * 20_000)], InvalidConfig, "more than"),
 ]
 
 

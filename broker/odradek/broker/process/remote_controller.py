@@ -71,6 +71,7 @@ _RESOURCE_TYPES: Final = {
     ResourceKind.TOPIC: ConfigResourceType.TOPIC,
     ResourceKind.BROKER: ConfigResourceType.BROKER,
     ResourceKind.GROUP: ConfigResourceType.GROUP,
+    ResourceKind.CLIENT_METRICS: ConfigResourceType.CLIENT_METRICS,
 }
 
 

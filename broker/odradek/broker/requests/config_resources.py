@@ -58,6 +58,7 @@ _KINDS: Final = {
     ConfigResourceType.TOPIC: ResourceKind.TOPIC,
     ConfigResourceType.BROKER: ResourceKind.BROKER,
     ConfigResourceType.GROUP: ResourceKind.GROUP,
+    ConfigResourceType.CLIENT_METRICS: ResourceKind.CLIENT_METRICS,
 }
 
 
@@ -69,10 +70,6 @@ _POLICY_KEYS: Final[dict[int, str]] = {
 
 def resource_of(resource_type: int, name: str) -> Resource:
     """The resource as the controller names it. Raises InvalidRequest for kinds without settings that can change."""
-    if resource_type == ConfigResourceType.CLIENT_METRICS:
-        raise InvalidRequest(
-            "This broker takes no metrics from clients, so there are no subscriptions to set."
-        )
     kind = _KINDS.get(resource_type)  # type: ignore[call-overload]
     if kind is None:
         raise InvalidRequest(f"Unknown resource type {resource_type}.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from odradek.broker.requests.config_resources import ConfigResourceType, check_own_broker, policy_of
 from odradek.broker.requests.context import RequestContext
@@ -19,6 +18,7 @@ from odradek.metadata.image.config_description import (
     DescribedConfigSource,
     describe_broker,
     describe_broker_default,
+    describe_client_metrics,
     describe_group,
     describe_topic,
 )
@@ -27,13 +27,6 @@ from odradek.metadata.image.topic_names import is_internal_topic, validate_topic
 from odradek.wire.protocol.errors import error_code, error_message
 from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.cluster import DescribeConfigsRequest, DescribeConfigsResource
-
-# The settings of a subscription for client metrics; this broker has no subscriptions.
-_CLIENT_METRICS: Final = (
-    ("interval.ms", "300000", Kind.INT),
-    ("match", "", Kind.LIST),
-    ("metrics", "", Kind.LIST),
-)
 
 
 def handle(request: DescribeConfigsRequest, context: RequestContext[ConfigParts]) -> Message:
@@ -116,7 +109,7 @@ def _describe(
         case ConfigResourceType.CLIENT_METRICS:
             if not name:
                 raise InvalidRequest("Client metrics subscription name must not be empty.")
-            return [_default_entry(*row) for row in _CLIENT_METRICS if not keys or row[0] in keys]
+            return describe_client_metrics(image.config(ResourceKind.CLIENT_METRICS, name), keys=keys)
     raise InvalidRequest(f"Unsupported resource type: {resource.resource_type}")
 
 
@@ -128,10 +121,6 @@ def _loggers(keys: Iterable[str] | None) -> list[DescribedConfig]:
         for name, level in logger_levels().items()
         if not keys or name in keys
     ]
-
-
-def _default_entry(key: str, value: str, kind: Kind) -> DescribedConfig:
-    return DescribedConfig(key, value, DescribedConfigSource.DEFAULT, False, False, (), kind, "")
 
 
 def _fields(entry: DescribedConfig, *, with_synonyms: bool, with_docs: bool) -> dict[str, object]:

@@ -13,6 +13,7 @@ from odradek.foundation.settings.broker_settings import Settings, all_settings, 
 from odradek.foundation.settings.declaration import Kind, Scope, Setting
 from odradek.foundation.words import nearest_name
 from odradek.metadata.controller.requests import AlterConfigOp, ConfigOperation, Resource
+from odradek.metadata.image.client_metrics_configs import validate_client_metrics_config
 from odradek.metadata.image.configs import find_topic_setting, validate_topic_config
 from odradek.metadata.image.group_configs import find_group_setting, validate_group_config
 from odradek.metadata.image.image import ClusterImage, ResourceKind, TopicImage
@@ -46,8 +47,8 @@ def check_resource(resource: Resource, *, image: ClusterImage, own_name: str | N
     elif resource.kind is ResourceKind.GROUP:
         if not resource.name:
             raise InvalidRequest("Default group resources are not allowed; name a group.")
-    else:
-        raise InvalidRequest(f"The settings of {resource.kind} cannot be changed here.")
+    elif not resource.name:
+        raise InvalidRequest("Subscription name can't be empty; name a subscription for metrics of clients.")
 
 
 def _is_broker(name: str, image: ClusterImage) -> bool:
@@ -149,6 +150,8 @@ def validate_texts(
         return validate_topic_config(texts, settings=settings)
     if resource.kind is ResourceKind.GROUP:
         return validate_group_config(texts, settings=settings)
+    if resource.kind is ResourceKind.CLIENT_METRICS:
+        return validate_client_metrics_config(texts)
     return _validate_broker_texts(resource, texts, before=before, static=static)
 
 
@@ -227,4 +230,6 @@ def _setting(resource: Resource, key: str) -> Setting | None:
         return find_topic_setting(key)
     if resource.kind is ResourceKind.GROUP:
         return find_group_setting(key)
+    if resource.kind is ResourceKind.CLIENT_METRICS:
+        return None  # as in Kafka, its lists can only be set
     return find_setting(key)

@@ -1,4 +1,4 @@
-"""Every setting of a topic, a broker or a group, with the source of its value.
+"""Every setting of a topic, a broker, a group or a subscription for metrics, with the source of its value.
 
 The order of sources is Kafka's. The resource's own value is first, then this broker's dynamic value, then the dynamic
 default of all brokers. The value in `server.properties` and the default are last. An entry's synonyms are all sources
@@ -22,6 +22,7 @@ from odradek.foundation.settings.broker_settings import (
     find_setting,
 )
 from odradek.foundation.settings.declaration import Kind, Setting
+from odradek.metadata.image.client_metrics_configs import CLIENT_METRICS_SETTINGS
 from odradek.metadata.image.configs import TOPIC_SETTINGS, topic_value
 from odradek.metadata.image.group_configs import GROUP_SETTINGS, group_default_text
 from odradek.metadata.image.image import ClusterImage, ResourceKind
@@ -218,6 +219,23 @@ def describe_group(
         synonyms = (Synonym(key, value, source),)
         entries.append(_entry(setting, value, synonyms, is_read_only=False))
     return entries
+
+
+def describe_client_metrics(
+    texts: Mapping[str, str], *, keys: Iterable[str] | None = None
+) -> list[DescribedConfig]:
+    """The settings of a subscription with these texts: all, or those among `keys`."""
+    is_asked = _select_keys(keys)
+    return [
+        _entry(
+            setting,
+            texts.get(key, setting.default_text),
+            (Synonym(key, texts[key], DescribedConfigSource.CLIENT_METRICS),) if key in texts else (),
+            is_read_only=False,
+        )
+        for key, setting in CLIENT_METRICS_SETTINGS.items()
+        if is_asked(key)
+    ]
 
 
 def _entry(

@@ -18,6 +18,7 @@ from odradek.foundation.settings.areas.unused import RETIRED_PREFIXES, UNUSED
 from odradek.foundation.settings.areas.zookeeper import ZookeeperSettings
 from odradek.foundation.settings.broker_values import AREAS
 from odradek.foundation.settings.declaration import Kind, Setting
+from odradek.metadata.image.client_metrics_configs import CLIENT_METRICS_SETTINGS
 from odradek.metadata.image.configs import TOPIC_SETTINGS
 from odradek.metadata.image.group_configs import GROUP_SETTINGS, broker_key_of, has_broker_key
 
@@ -123,6 +124,16 @@ def _settings_lines() -> Iterator[str]:
     for setting in GROUP_SETTINGS.values():
         broker_key = f"`{broker_key_of(setting.key)}`" if setting.used and has_broker_key(setting.key) else ""
         yield _row(setting, broker_key)
+    yield ""
+    yield "## Client metrics settings"
+    yield ""
+    yield "Set per subscription for metrics of clients. Subscriptions are kept and described. No client pushes metrics,"
+    yield "as with a Kafka without a reporter for them."
+    yield ""
+    yield "| key | kind | default | allowed | broker's key | meaning |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    for setting in CLIENT_METRICS_SETTINGS.values():
+        yield _row(setting, "")
     yield ""
     yield from _PROTECTION
     for row in PROTECTION_SETTINGS:
