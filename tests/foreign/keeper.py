@@ -84,6 +84,11 @@ class AskedCluster:
     def addresses(self) -> dict[int, str]:
         return {number: f"localhost:{broker.port}" for number, broker in self.brokers.items()}
 
+    @property
+    def directories(self) -> dict[int, list[str]]:
+        """Of each broker, where it keeps its logs."""
+        return {number: broker.settings["log.dirs"].split(",") for number, broker in self.brokers.items()}
+
     def _node(self, verb: str, number: int, connect: str) -> Node:
         asked = self._asked
         listener, kind, port = asked["listener"], asked["protocol"], free_port()
@@ -177,7 +182,7 @@ class Keeper:
                     if asked["do"] == "start":
                         cluster = self._cluster(asked)
                         cluster.start()
-                        answer = {"addresses": cluster.addresses}
+                        answer = {"addresses": cluster.addresses, "directories": cluster.directories}
                     elif cluster is None:
                         answer = {"error": "no cluster was started on this connection"}
                     elif asked["do"] == "stop_broker":

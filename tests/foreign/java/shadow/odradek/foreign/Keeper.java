@@ -43,11 +43,12 @@ final class Keeper implements AutoCloseable {
         }
     }
 
-    /** Brokers of this connection end with it. */
+    /** Brokers of this connection end with it; it waits for their end, as a stop of Kafka's cluster does. */
     @Override
     public void close() {
-        try {
-            socket.close();
+        try (socket) {
+            socket.shutdownOutput();
+            answers.readLine();
         } catch (IOException error) {
             throw new UncheckedIOException(error);
         }

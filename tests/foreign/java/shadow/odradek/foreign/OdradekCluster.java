@@ -2,6 +2,7 @@ package odradek.foreign;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.lang.reflect.Proxy;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashMap;
@@ -29,6 +30,7 @@ import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.GroupProtocol;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.PartitionInfo;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.acl.AccessControlEntry;
 import org.apache.kafka.common.acl.AclBinding;
 import org.apache.kafka.common.acl.AclBindingFilter;
@@ -40,13 +42,15 @@ import org.apache.kafka.common.test.JaasUtils;
 import org.apache.kafka.common.test.api.ClusterConfig;
 import org.apache.kafka.common.test.api.TestKitDefaults;
 import org.apache.kafka.common.test.api.Type;
+import org.apache.kafka.metadata.BrokerState;
 import org.apache.kafka.server.authorizer.Authorizer;
+import org.apache.kafka.server.common.Feature;
 import org.apache.kafka.server.fault.FaultHandlerException;
 import org.opentest4j.TestAbortedException;
 
 /**
- * Processes of Odradek behind the interface by which Kafka's tests see a cluster. Where a test asks for an object inside
- * Kafka's broker, it says nothing about another broker, and is aborted.
+ * Processes of Odradek behind the interface by which Kafka's tests see a cluster. Where a test asks for an object in
+ * Kafka's broker for which nothing stands in, it says nothing about another broker, and is aborted.
  *
  * <p>Some methods are those of one version of the interface only, so they are not marked as overriding.
  */
@@ -58,6 +62,7 @@ public final class OdradekCluster implements ClusterInstance {
     private final ClusterConfig config;
     private final boolean isCombined;
     private final Map<Integer, String> addresses = new TreeMap<>();
+    private final Map<Integer, List<String>> directories = new HashMap<>();
     private final Set<Integer> alive = new HashSet<>();
     private Keeper keeper;
     private boolean hasStarted;
@@ -89,6 +94,11 @@ public final class OdradekCluster implements ClusterInstance {
         JsonNode answer = keeper.ask(request);
         answer.get("addresses").fields().forEachRemaining(
                 one -> addresses.put(Integer.valueOf(one.getKey()), one.getValue().asText()));
+        answer.get("directories").fields().forEachRemaining(one -> {
+            List<String> named = new ArrayList<>();
+            one.getValue().forEach(directory -> named.add(directory.asText()));
+            directories.put(Integer.valueOf(one.getKey()), named);
+        });
         alive.addAll(addresses.keySet());
         setFeatures();
     }
@@ -97,6 +107,10 @@ public final class OdradekCluster implements ClusterInstance {
     private Map<String, String> settings() {
         Map<String, String> settings = new TreeMap<>(config.serverProperties());
         settings.putIfAbsent("log.cleaner.dedupe.buffer.size", "2097152");
+        if (Short.valueOf((short) 0).equals(config.features().get(Feature.GROUP_VERSION))) {
+            // Here the level is always 1, and this setting leaves the consumer protocol out.
+            settings.putIfAbsent("group.coordinator.rebalance.protocols", "classic");
+        }
         if (config.brokerSecurityProtocol() == SecurityProtocol.SASL_PLAINTEXT) {
             settings.putIfAbsent("sasl.enabled.mechanisms", "PLAIN");
             settings.putIfAbsent("sasl.mechanism.inter.broker.protocol", "PLAIN");
@@ -126,7 +140,7 @@ public final class OdradekCluster implements ClusterInstance {
                 String name = feature.featureName();
                 short now = Optional.ofNullable(present.finalizedFeatures().get(name))
                         .map(one -> one.maxVersionLevel()).orElse((short) 0);
-                if (level == now || name.equals("metadata.version")) {
+                if (level == now || name.equals("metadata.version") || feature == Feature.GROUP_VERSION) {
                     return;
                 }
                 if (!present.supportedFeatures().containsKey(name)) {
@@ -239,7 +253,8 @@ public final class OdradekCluster implements ClusterInstance {
 
     @Override
     public Set<GroupProtocol> supportedGroupProtocols() {
-        String named = config.serverProperties().getOrDefault("group.coordinator.rebalance.protocols", "classic,consumer");
+        String named = config.serverProperties()
+                .getOrDefault("group.coordinator.rebalance.protocols", "classic,consumer");
         return Arrays.asList(named.split(",")).contains("consumer")
                 ? Set.of(GroupProtocol.CLASSIC, GroupProtocol.CONSUMER) : Set.of(GroupProtocol.CLASSIC);
     }
@@ -281,6 +296,9 @@ public final class OdradekCluster implements ClusterInstance {
                         case "isShutdown" -> {
                             return !alive.contains(id);
                         }
+                        case "brokerState" -> {
+                            return alive.contains(id) ? BrokerState.RUNNING : BrokerState.SHUTTING_DOWN;
+                        }
                         case "boundPort" -> {
                             return port(addresses.get(id));
                         }
@@ -296,28 +314,38 @@ public final class OdradekCluster implements ClusterInstance {
                         case "toString" -> {
                             return "broker " + id;
                         }
-                        default -> throw inside("broker: " + method.getName());
+                        default -> {
+                            return new StandIns(id, directories.get(id), one -> leader(one) == id).of(method);
+                        }
                     }
                     return null;
                 });
     }
 
+    /** The leader of a partition, or -1 while there is none. */
+    private int leader(TopicPartition partition) {
+        try (Admin admin = admin()) {
+            return admin.describeTopics(Set.of(partition.topic())).allTopicNames().get().get(partition.topic())
+                    .partitions().stream()
+                    .filter(one -> one.partition() == partition.partition() && one.leader() != null)
+                    .map(one -> one.leader().id()).findFirst().orElse(-1);
+        } catch (ExecutionException | InterruptedException error) {
+            return -1;
+        }
+    }
+
     @Override
     public Map<Integer, ControllerServer> controllers() {
-        throw inside("controller");
+        throw StandIns.inside("controller");
     }
 
     public Collection<SocketServer> controllerSocketServers() {
-        throw inside("controller");
+        throw StandIns.inside("controller");
     }
 
     @Override
     public List<Authorizer> authorizers() {
-        throw inside("broker");
-    }
-
-    private static TestAbortedException inside(String process) {
-        return new TestAbortedException("reaches an object inside Kafka's " + process);
+        throw StandIns.inside("broker");
     }
 
     // ---------------------------------------------------------------------------------------- waits
