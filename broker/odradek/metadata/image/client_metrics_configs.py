@@ -17,6 +17,7 @@ from odradek.metadata.image.configs import format_declared
 
 _INTERVAL: Final = "interval.ms"
 _MATCH: Final = "match"
+_COMPILED_BYTES_MAX: Final = 1024 * 1024
 # Its own errors are INVALID_REQUEST, and those of the kind of a value INVALID_CONFIG, as with Kafka.
 _INTERVAL_MS_ALLOWED: Final = Range(100, 3_600_000)
 
@@ -87,6 +88,7 @@ def _check_match(text: str) -> None:
 
     options = re2.Options()
     options.log_errors = False
+    options.max_mem = _COMPILED_BYTES_MAX
     pairs: SettingValue = CLIENT_METRICS_SETTINGS[_MATCH].parse(text)
     for one in pairs:
         name, _, pattern = one.partition("=")
