@@ -168,7 +168,8 @@ def test_the_factor_changes_only_where_that_is_allowed() -> None:
         if fits:
             reassignment_steps.check_target(WHERE, moving, wanted, **check)  # type: ignore[arg-type]
         else:
-            with pytest.raises(InvalidReplicationFactor):
+            words = f"^The replication factor is changed from 2 to {len(wanted)}$"
+            with pytest.raises(InvalidReplicationFactor, match=words):
                 reassignment_steps.check_target(WHERE, moving, wanted, **check)  # type: ignore[arg-type]
 
 

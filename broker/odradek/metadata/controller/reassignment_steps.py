@@ -28,7 +28,6 @@ from odradek.foundation.errors import (
     NoReassignmentInProgress,
 )
 from odradek.foundation.ids import TopicPartition
-from odradek.foundation.words import count
 from odradek.metadata.controller import leader_election
 from odradek.metadata.image.image import NO_LEADER, PartitionImage
 
@@ -82,10 +81,8 @@ def check_target(
         )
     factor = len(target(partition))
     if not may_change_factor and len(wanted) != factor:
-        raise InvalidReplicationFactor(
-            f"{where} would get {count(len(wanted), 'replica')} instead of {factor}, and the request does not "
-            "allow its replication factor to change"
-        )
+        # Kafka's words, which its tools print behind the partition.
+        raise InvalidReplicationFactor(f"The replication factor is changed from {factor} to {len(wanted)}")
 
 
 def begin_move(
