@@ -10,7 +10,6 @@ import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
@@ -30,7 +29,6 @@ import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.GroupProtocol;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.PartitionInfo;
-import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.acl.AccessControlEntry;
 import org.apache.kafka.common.acl.AclBinding;
 import org.apache.kafka.common.acl.AclBindingFilter;
@@ -315,22 +313,19 @@ public final class OdradekCluster implements ClusterInstance {
                             return "broker " + id;
                         }
                         default -> {
-                            return new StandIns(id, directories.get(id), one -> leader(one) == id).of(method);
+                            return new StandIns(id, directories.get(id), topic -> partitionsAt(id, topic)).of(method);
                         }
                     }
                     return null;
                 });
     }
 
-    /** The leader of a partition, or -1 while there is none. */
-    private int leader(TopicPartition partition) {
-        try (Admin admin = admin()) {
-            return admin.describeTopics(Set.of(partition.topic())).allTopicNames().get().get(partition.topic())
-                    .partitions().stream()
-                    .filter(one -> one.partition() == partition.partition() && one.leader() != null)
-                    .map(one -> one.leader().id()).findFirst().orElse(-1);
-        } catch (ExecutionException | InterruptedException error) {
-            return -1;
+    /** What a broker tells clients of a topic; nothing where it knows of none. */
+    private List<PartitionInfo> partitionsAt(int broker, String topic) {
+        try (Consumer<byte[], byte[]> consumer = consumerOf(broker)) {
+            return consumer.partitionsFor(topic);
+        } catch (UnknownTopicOrPartitionException error) {
+            return List.of();
         }
     }
 
@@ -428,8 +423,10 @@ public final class OdradekCluster implements ClusterInstance {
                 "allow.auto.create.topics", "false"));
     }
 
+    /** One whose replicas are all away cannot have a leader, and Kafka's wait does not ask for it. */
     private static boolean hasLeader(PartitionInfo one) {
-        return one.leader() != null && Objects.requireNonNull(one.leader()).id() >= 0;
+        return (one.leader() != null && one.leader().id() >= 0)
+                || one.offlineReplicas().length == one.replicas().length;
     }
 
     @Override

@@ -2,12 +2,15 @@ package odradek.foreign;
 
 import java.io.File;
 import java.lang.reflect.Method;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 import java.util.function.Function;
-import java.util.function.Predicate;
 import kafka.cluster.Partition;
+import org.apache.kafka.common.Node;
+import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.metadata.LeaderAndIsr;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
 import org.mockito.Mockito;
 import org.mockito.invocation.InvocationOnMock;
@@ -24,13 +27,13 @@ import scala.jdk.javaapi.CollectionConverters;
 final class StandIns {
     private final int id;
     private final List<String> directories;
-    private final Predicate<TopicPartition> leads;
+    private final Function<String, List<PartitionInfo>> known;
 
-    /** `directories` are those of the broker's logs, and `leads` tells of which partitions the broker is the leader. */
-    StandIns(int id, List<String> directories, Predicate<TopicPartition> leads) {
+    /** `directories` are those of the broker's logs, and `known` is what it tells clients of a topic. */
+    StandIns(int id, List<String> directories, Function<String, List<PartitionInfo>> known) {
         this.id = id;
         this.directories = directories;
-        this.leads = leads;
+        this.known = known;
     }
 
     /** What the broker gives for one of its objects. */
@@ -51,11 +54,17 @@ final class StandIns {
                 case "onlinePartition" -> {
                     TopicPartition partition = call.getArgument(0);
                     yield optional(call, hasLog(partition), Partition.class, of -> switch (of.getMethod().getName()) {
-                        case "leaderIdIfLocal" -> Option.apply(leads.test(partition) ? id : null);
-                        case "leaderLogIfLocal" -> optional(of, leads.test(partition), UnifiedLog.class, this::nothing);
+                        case "leaderIdIfLocal" -> Option.apply(leads(partition) ? id : null);
+                        case "leaderLogIfLocal" -> optional(of, leads(partition), UnifiedLog.class, this::nothing);
                         default -> throw inside(name, of);
                     });
                 }
+                default -> throw inside(name, call);
+            });
+            case "metadataCache" -> standIn(name, asked.getReturnType(), call -> switch (call.getMethod().getName()) {
+                case "numPartitions" -> Optional.of(known.apply(call.getArgument(0)).size()).filter(count -> count > 0);
+                case "getLeaderAndIsr" -> find(new TopicPartition(call.getArgument(0), call.getArgument(1)))
+                        .map(one -> new LeaderAndIsr(leader(one), ids(one.inSyncReplicas())));
                 default -> throw inside(name, call);
             });
             default -> throw inside("broker: " + name);
@@ -89,6 +98,22 @@ final class StandIns {
             InvocationOnMock call, boolean isThere, Class<T> kind, Function<InvocationOnMock, Object> answer) {
         T found = isThere ? standIn(kind.getSimpleName(), kind, answer) : null;
         return call.getMethod().getReturnType() == Option.class ? Option.apply(found) : Optional.ofNullable(found);
+    }
+
+    private Optional<PartitionInfo> find(TopicPartition wanted) {
+        return known.apply(wanted.topic()).stream().filter(one -> one.partition() == wanted.partition()).findFirst();
+    }
+
+    private static List<Integer> ids(Node[] brokers) {
+        return Arrays.stream(brokers).map(Node::id).toList();
+    }
+
+    private static int leader(PartitionInfo one) {
+        return one.leader() == null ? LeaderAndIsr.NO_LEADER : one.leader().id();
+    }
+
+    private boolean leads(TopicPartition partition) {
+        return find(partition).filter(one -> leader(one) == id).isPresent();
     }
 
     private boolean hasLog(TopicPartition partition) {
