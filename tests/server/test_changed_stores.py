@@ -122,6 +122,27 @@ async def test_a_store_that_cannot_serve_is_refused(tmp_path: Path, how: str) ->
     assert certificate(whole.broker) == "old"
 
 
+async def test_a_store_of_a_listener_that_is_not_here_is_kept_without_effect(tmp_path: Path) -> None:
+    whole = await start(tmp_path)
+    key = "listener.name.elsewhere.ssl.keystore.location"
+    resource = {
+        "resource_type": 4,
+        "resource_name": "1",
+        "configs": [{"name": key, "config_operation": 0, "value": str(tmp_path / "none.pem")}],
+    }
+    asked: dict[str, Any] = {"resources": [resource], "validate_only": False}
+    answer = await whole.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, **asked)
+    assert int(answer.responses[0].error_code) == 0
+    await whole.stop()
+    again = await WholeBroker.start(
+        dict(whole.broker.settings.given), disk=whole.disk, registry=whole.registry
+    )
+    described = {"resource_type": 4, "resource_name": "1", "configuration_keys": [key]}
+    shown = await again.ask(ApiKey.DESCRIBE_CONFIGS, 4, resources=[described])
+    assert [one.value for one in shown.results[0].configs] == [str(tmp_path / "none.pem")]
+    assert certificate(again.broker) == "old"
+
+
 async def test_a_broker_of_a_cluster_tries_its_own_stores(tmp_path: Path) -> None:
     """The controller, which has no such listener and none of the files, decides."""
     cluster = WholeCluster(entries={}, seed=1)

@@ -13,6 +13,7 @@ from odradek.broker.requests.config_resources import ConfigResourceType
 from odradek.foundation.endpoints import Endpoint
 from odradek.foundation.errors import DependencyError, InvalidRequest, SettingError
 from odradek.foundation.protection import WITH_SASL, WITH_TLS, is_store_of_listener, missing_protections
+from odradek.foundation.settings.areas.protection import LISTENER_PREFIX
 from odradek.foundation.settings.broker_settings import Settings, find_listeners, find_setting
 from odradek.metadata.controller.config_plans import incremental_texts, require_texts
 from odradek.metadata.controller.requests import AlterConfigOp, ConfigOperation, Resource
@@ -42,9 +43,11 @@ async def try_stores(
 ) -> None:
     """Try those that this broker would have. `settings` are those of its start.
 
-    Raises InvalidRequest where they cannot serve, or where a listener speaks no TLS, so that they protect nothing.
+    Raises InvalidRequest where they cannot serve, or where a listener here speaks no TLS, so that they protect nothing.
     """
     own = str(settings.effective_broker_id)
+    # Nothing connects to a listener that this broker does not have: its stores are kept without effect, as in Kafka.
+    here = tuple(f"{LISTENER_PREFIX}{one.listener_name.lower()}." for one in find_listeners(settings))
     for resource in request.resources:
         if resource.resource_type != ConfigResourceType.BROKER or resource.resource_name != own:
             continue
@@ -52,7 +55,7 @@ async def try_stores(
         stores = {
             key: text
             for key, text in _texts_after(resource, own, before=before).items()
-            if is_store_of_listener(key)
+            if is_store_of_listener(key) and key.startswith(here)
         }
         missing = missing_protections(stores, find_setting, listeners=find_listeners(settings))
         new = [one for one in missing if before.get(one.shown.partition("=")[0]) is None]
