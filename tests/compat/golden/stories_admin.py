@@ -10,6 +10,7 @@ from typing import Any
 from odradek.wire.protocol.api import ApiKey
 from tests.compat.golden.stories_records import make_topic
 from tests.compat.golden.wire import Wire
+from tests.support.polling import wait_until
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
@@ -375,9 +376,7 @@ def client_metrics_story(wire: Wire) -> None:
 
     def describe_once(label: str, key: str, value: str | None) -> None:
         """Kafka's brokers follow their controller a moment later."""
-        while (found := described())[key][0] != value:
-            time.sleep(0.05)
-        wire.answers[label] = found
+        wire.answers[label] = wait_until(label, described, lambda found: found[key][0] == value)
 
     wire.answers["before"] = described()
     alter("metrics and interval", ("metrics", SET, "org.apache.kafka."), ("interval.ms", SET, "1000"))

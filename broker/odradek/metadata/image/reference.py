@@ -125,16 +125,7 @@ def _settings_lines() -> Iterator[str]:
         broker_key = f"`{broker_key_of(setting.key)}`" if setting.used and has_broker_key(setting.key) else ""
         yield _row(setting, broker_key)
     yield ""
-    yield "## Client metrics settings"
-    yield ""
-    yield "Set per subscription for metrics of clients. Subscriptions are kept and described. No client pushes metrics,"
-    yield "as with a Kafka without a reporter for them."
-    yield ""
-    yield "| key | kind | default | allowed | broker's key | meaning |"
-    yield "| --- | --- | --- | --- | --- | --- |"
-    for setting in CLIENT_METRICS_SETTINGS.values():
-        yield _row(setting, "")
-    yield ""
+    yield from _client_metrics_lines()
     yield from _PROTECTION
     for row in PROTECTION_SETTINGS:
         key = f"{row.key}*" if row.is_family else row.key
@@ -155,6 +146,19 @@ def _settings_lines() -> Iterator[str]:
     yield "Keys of Kafka before 4.0 are accepted in the same way, by their beginning:"
     yield ""
     yield ", ".join(f"`{prefix}`" for prefix in RETIRED_PREFIXES) + "."
+
+
+def _client_metrics_lines() -> Iterator[str]:
+    yield "## Client metrics settings"
+    yield ""
+    yield "Set per subscription for metrics of clients. Subscriptions are kept and described. No client pushes metrics,"
+    yield "as with a Kafka without a reporter for them."
+    yield ""
+    yield "| key | kind | default | allowed | broker's key | meaning |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    for setting in CLIENT_METRICS_SETTINGS.values():
+        yield _row(setting, "")
+    yield ""
 
 
 def _table(settings: Iterable[Setting]) -> Iterator[str]:
