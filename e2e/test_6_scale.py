@@ -33,6 +33,19 @@ def test_a_fourth_broker_is_filled_and_emptied_again(kube: Kube) -> None:
     load.check_promises(kube, BOOTSTRAP)
 
 
+def test_brokers_are_levelled_on_request(kube: Kube) -> None:
+    target = "cluster.odradek.io/demo"
+    for annotation, state in (("plan-balance", "Planned"), ("balance", "Done")):
+        kube.run("annotate", target, f"odradek.io/{annotation}=scale-test", "--overwrite")
+        found = until(
+            lambda: (kube.get("cluster", "demo") or {}).get("status", {}).get("balance", {}),
+            lambda balance, state=state: balance.get("state") == state,  # type: ignore[misc]
+            seconds_max=SCALE_SECONDS_MAX,
+            what=f"the rebalance is {state}",
+        )
+    assert found["unmet"] == [] and found["request"] == "scale-test"
+
+
 @pytest.mark.thorough
 def test_zookeeper_becomes_one_server_and_three_again_under_load(kube: Kube, topic: str) -> None:
     others = {**pods_by_name(kube, "broker"), **pods_by_name(kube, "controller")}

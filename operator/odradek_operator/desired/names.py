@@ -38,6 +38,9 @@ LISTENER_LABEL: Final = "odradek.io/listener"
 DECLARED_LABEL: Final = "odradek.io/declared"
 RESTART_ANNOTATION: Final = "odradek.io/restart"
 REPLACE_ANNOTATION: Final = "odradek.io/replace"
+# Of a Cluster: with each new value its brokers' load is levelled, or a plan of that is shown.
+BALANCE_ANNOTATION: Final = "odradek.io/balance"
+PLAN_BALANCE_ANNOTATION: Final = "odradek.io/plan-balance"
 # Of a Cluster: with each new value its authorities get new keys.
 ROTATE_AUTHORITY_ANNOTATION: Final = "odradek.io/rotate-authority"
 # Of a Secret of others: the operator may read it, as an authority.

@@ -25,6 +25,7 @@ from odradek.foundation.errors import BrokerIdNotRegistered, InvalidRequest, Odr
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.zookeeper_login import ZookeeperLogin
 from odradek_operator.gateways import zookeeper_access, zookeeper_members
+from odradek_operator.gateways.balancing import BalanceAdmin, HttpBalanceAdmin
 from odradek_operator.gateways.brokers import BrokerClients, pods_context
 from odradek_operator.gateways.users import BrokerUsers
 from odradek_operator.gateways.zookeeper_access import ProtectedRegistry
@@ -86,7 +87,7 @@ class InForce:
     """Set for all brokers while they ran: it outlives their restart."""
 
 
-class ClusterAdmin(Protocol):
+class ClusterAdmin(BalanceAdmin, Protocol):
     """The calls. Those with a bootstrap address raise OdradekError when no broker answers."""
 
     async def restart_answer(self, host: str, port: int, cluster: Key) -> RestartAnswer:
@@ -173,11 +174,11 @@ class ClusterAdmin(Protocol):
         """
 
 
-class HttpClusterAdmin:
+class HttpClusterAdmin(HttpBalanceAdmin):
     """The calls to real brokers."""
 
     def __init__(self, clients: BrokerClients) -> None:
-        self._clients = clients
+        super().__init__(clients)
         self._session: aiohttp.ClientSession | None = None
         self._https: dict[Key, tuple[Mapping[str, str], ssl.SSLContext | None]] = {}
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
 from odradek_operator.resources.adoption import Adoption
+from odradek_operator.resources.balance import Balance
 from odradek_operator.resources.brokers import Brokers, Controllers
 from odradek_operator.resources.cluster_status import ClusterStatus
 from odradek_operator.resources.definition import AGE_COLUMN, READY_COLUMN, REASON_COLUMN, Column, Definition
@@ -101,6 +102,9 @@ class ClusterSpec:
         ),
     ] = None
     brokers: Annotated[Brokers, Nested(Brokers), Doc("The brokers.")] = field(default_factory=Brokers)
+    balance: Annotated[Balance, Nested(Balance), Doc("When the load of brokers is levelled.")] = field(
+        default_factory=Balance
+    )
     controllers: Annotated[Controllers, Nested(Controllers), Doc("The controllers.")] = field(
         default_factory=Controllers
     )

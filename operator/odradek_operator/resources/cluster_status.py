@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from odradek_operator.resources.adoption import AdoptionState
+from odradek_operator.resources.balance import BalanceStatus
 from odradek_operator.resources.brokers import BROKERS_MAX
 from odradek_operator.resources.conditions import (
     CONDITIONS,
@@ -97,6 +98,11 @@ class ClusterStatus:
     cluster_id: Annotated[str | None, Text(), Doc("The cluster's id.")] = None
     movement: Annotated[
         Movement | None, Nested(Movement), Doc("Partitions that move between brokers, while they do.")
+    ] = None
+    balance: Annotated[
+        BalanceStatus | None,
+        Nested(BalanceStatus),
+        Doc("The last rebalance, once there was one or its plan."),
     ] = None
     restart: Annotated[
         str | None, Text(max_length=4096), Doc("The last value of the annotation odradek.io/restart.")

@@ -18,11 +18,12 @@ from odradek_operator.gateways.cluster_admin import Health, InForce, RestartAnsw
 from odradek_operator.gateways.kubernetes import CONFIG_MAPS, PODS, Json, metadata
 from odradek_operator.gateways.zookeeper_access import ProtectedRegistry
 from odradek_operator.gateways.zookeeper_members import EnsembleConfiguration, EnsembleError
+from tests.operator.support.balanced_load import BalancedLoad
 from tests.operator.support.objects import Objects
 
 
 @dataclass
-class Brokers:
+class Brokers(BalancedLoad):
     """A broker takes its file when its pod is created, by the pod's uid. `overrides` are the common ones set since,
     `own` those of single brokers. `silent` brokers do not answer about their settings; with `refusal` none can be set.
     """

@@ -42,6 +42,7 @@ from odradek_operator.reconcilers.cluster.rolling import evictions, pod_replacem
 from odradek_operator.reconcilers.cluster.rolling.last_step import find_last_step
 from odradek_operator.reconcilers.cluster.run import ReconcileRun, mark_contents_stale
 from odradek_operator.reconcilers.cluster.scaling import broker_count, spreading
+from odradek_operator.reconcilers.cluster.scaling.balancing import balance_brokers
 from odradek_operator.reconcilers.cluster.scaling.partition_moves import (
     MoveFound,
     forget_removed_brokers,
@@ -260,6 +261,7 @@ class ClusterReconciler:
         await pod_replacement.roll_controllers(run, pods, is_held=bool(roll.left) or found.servers_change)
         await pod_replacement.force_lost_pods(run, pods)
         found = replace(found, move=await move_partitions(run, pods))
+        found = replace(found, balance=await balance_brokers(run, found.balance_waits_for))
         if found.is_emptied and not run.missing.holds(BROKER):
             run, found = await self._remove_emptied_brokers(run, found)
         elif found.move == MoveFound() and not found.unreachable and run.brokers().settled:

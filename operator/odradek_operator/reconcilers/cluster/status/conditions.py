@@ -35,6 +35,8 @@ def conditions(run: ReconcileRun, found: Findings) -> list[Condition]:
     stated = [_ready_condition(run, found), _rolling_condition(found)]
     if found.move.movement is not None or found.move.problem:
         stated.append(_scaling_condition(found))
+    if (balancing := found.balance.state_condition()) is not None:
+        stated.append(balancing)
     if found.pending:
         first = found.pending[0]
         more = f" and {len(found.pending) - 1} more" if len(found.pending) > 1 else ""

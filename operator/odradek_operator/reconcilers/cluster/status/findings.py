@@ -9,6 +9,7 @@ from odradek_operator.reconcilers.cluster.adoption import AdoptionFound
 from odradek_operator.reconcilers.cluster.facts import BrokerPod, SetState
 from odradek_operator.reconcilers.cluster.rolling.last_step import LastStep
 from odradek_operator.reconcilers.cluster.rolling.order import Roll
+from odradek_operator.reconcilers.cluster.scaling.balancing import BalanceFound
 from odradek_operator.reconcilers.cluster.scaling.broker_count import Reason
 from odradek_operator.reconcilers.cluster.scaling.partition_moves import MoveFound
 from odradek_operator.reconcilers.cluster.settings.addresses import PendingAddresses
@@ -48,6 +49,7 @@ class Findings:
     ensemble: EnsembleFound = field(default_factory=EnsembleFound)
     roll: Roll = field(default_factory=Roll)
     move: MoveFound = field(default_factory=MoveFound)
+    balance: BalanceFound = field(default_factory=BalanceFound)
     pod_problems: Mapping[str, str] = field(default_factory=dict)
     data_problem: str | None = None
     path_problem: str | None = None
@@ -57,7 +59,7 @@ class Findings:
     @property
     def unreachable(self) -> str | None:
         """Why brokers could not be asked: what the latest step met that asked them."""
-        problems = (self.move, self.disks, self.adoption, self.settings)
+        problems = (self.balance, self.move, self.disks, self.adoption, self.settings)
         return next((one.unreachable for one in problems if one.unreachable), None)
 
     @property
@@ -65,6 +67,17 @@ class Findings:
         """Whether ZooKeeper's servers are being replaced, join or leave, or may have to."""
         changes = bool(self.server_roll.left) or self.ensemble.resize.under_way
         return self.zookeeper is not None and (changes or not self.zookeeper.settled)
+
+    @property
+    def balance_waits_for(self) -> str | None:
+        """Why no batch of a rebalance may begin: brokers come or go, or pods are being replaced."""
+        if self.move.movement is not None or self.move.problem:
+            return "Further batches wait until brokers are filled or emptied"
+        if self.roll.left or self.last_step is not None or self.servers_change:
+            return "Further batches wait until pods are replaced"
+        if self.settings.unknown or self.adoption.is_shut or not all(pod.ready for pod in self.pods):
+            return "Further batches wait until all brokers serve"
+        return None
 
     @property
     def controllers_are_held(self) -> bool:

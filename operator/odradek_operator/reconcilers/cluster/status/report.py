@@ -60,6 +60,7 @@ def cluster_status(run: ReconcileRun, found: Findings) -> ClusterStatus:
         # Once known it stays: brokers that have another id are a problem, which a condition reports.
         cluster_id=before.cluster_id or found.settings.cluster_id,
         movement=found.move.movement,
+        balance=found.balance.status or before.balance,
         restart=context.restart or None,
         live_settings=found.settings.plan.live or before.live_settings,
         adoption=found.adoption.state or before.adoption,
@@ -81,6 +82,11 @@ def _admits_clients(run: ReconcileRun) -> bool:
 
 def again_seconds(run: ReconcileRun, found: Findings, status: ClusterStatus) -> float | None:
     """Return the seconds until the next run without an event, or None once all is as wanted."""
+    spans = (_seconds_until_settled(run, found, status), found.balance.again_seconds)
+    return min((span for span in spans if span is not None), default=None)
+
+
+def _seconds_until_settled(run: ReconcileRun, found: Findings, status: ClusterStatus) -> float | None:
     assert status.brokers is not None
     brokers, controllers = run.brokers(), run.controllers()
     is_busy = found.roll.left or found.servers_change or found.move.movement is not None
