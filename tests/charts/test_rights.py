@@ -53,6 +53,9 @@ NEEDED = {
     "serviceaccounts": APPLIED,
     "poddisruptionbudgets": APPLIED,
     "networkpolicies": APPLIED,
+    # Kubernetes need not have the latter, and a watch of what is not there would leave the namespace out.
+    "ingresses": APPLIED - {"watch"},
+    "tlsroutes": APPLIED - {"watch"},
     "pods": {"list", "watch", "patch", "delete"},
     "persistentvolumeclaims": {"list", "patch", "delete"},
     "events": {"get", "list", "create", "patch"},

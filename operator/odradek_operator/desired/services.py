@@ -20,7 +20,7 @@ from odradek_operator.desired.names import (
     Context,
     Json,
 )
-from odradek_operator.resources.listeners import BrokerAddress, ClusterListener, ListenerType
+from odradek_operator.resources.listeners import PASSED_THROUGH, BrokerAddress, ClusterListener, ListenerType
 
 _POD_LABEL: Final = "statefulset.kubernetes.io/pod-name"
 
@@ -72,17 +72,19 @@ def _environment(
     context: Context, listener: ClusterListener, suffix: str, address: BrokerAddress | None
 ) -> Json:
     selector = context.selector(BROKER)
-    annotations = dict(listener.annotations or {})
+    is_passed_through = listener.type in PASSED_THROUGH
+    # Those of the Ingress or TLSRoute are not the Service's.
+    annotations = {} if is_passed_through else dict(listener.annotations or {})
     port = _port(listener.name, listener.port)
     spec: Json = {}
     if address is not None:
         selector[_POD_LABEL] = f"{context.object_name(BROKER)}-{address.broker}"
-        annotations |= address.annotations or {}
+        annotations |= {} if is_passed_through else address.annotations or {}
         if address.node_port is not None:
             port["nodePort"] = address.node_port
         if address.load_balancer_ip is not None:
             spec["loadBalancerIP"] = address.load_balancer_ip
-    if listener.type is not ListenerType.INTERNAL:
+    if listener.type in (ListenerType.NODE_PORT, ListenerType.LOAD_BALANCER):
         spec["type"] = str(listener.type)
         spec["externalTrafficPolicy"] = "Local" if listener.local_traffic else "Cluster"
     if listener.type is ListenerType.LOAD_BALANCER:

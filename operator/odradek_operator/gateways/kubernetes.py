@@ -43,6 +43,9 @@ NODES: Final = Api("v1", "nodes", "Node", namespaced=False)
 EVENTS: Final = Api("v1", "events", "Event")
 DISRUPTION_BUDGETS: Final = Api("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")
 NETWORK_POLICIES: Final = Api("networking.k8s.io/v1", "networkpolicies", "NetworkPolicy")
+INGRESSES: Final = Api("networking.k8s.io/v1", "ingresses", "Ingress")
+# In the newest version. Kubernetes need not have it, or has it in an earlier one.
+TLS_ROUTES: Final = Api("gateway.networking.k8s.io/v1", "tlsroutes", "TLSRoute")
 LEASES: Final = Api("coordination.k8s.io/v1", "leases", "Lease")
 CLUSTERS: Final = Api("odradek.io/v1", "clusters", "Cluster")
 TOPICS: Final = Api("odradek.io/v1", "topics", "Topic")
@@ -54,7 +57,8 @@ APIS: Final[Mapping[str, Api]] = {
     api.kind: api
     for api in (
         STATEFUL_SETS, DEPLOYMENTS, PODS, SERVICES, CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, VOLUME_CLAIMS, NODES,
-        EVENTS, DISRUPTION_BUDGETS, NETWORK_POLICIES, LEASES, CLUSTERS, TOPICS, CONSUMER_GROUPS, USERS, MIRRORS,
+        EVENTS, DISRUPTION_BUDGETS, NETWORK_POLICIES, INGRESSES, TLS_ROUTES, LEASES, CLUSTERS, TOPICS,
+        CONSUMER_GROUPS, USERS, MIRRORS,
     ) }  # fmt: skip
 
 
@@ -172,8 +176,9 @@ class Kubernetes(Protocol):
 
 
 def api_of(manifest: Mapping[str, object]) -> Api:
-    """The API of a manifest's kind. Raises KeyError for a kind that the operator does not deal with."""
-    return APIS[str(manifest["kind"])]
+    """The API of a manifest's kind, in its version. Raises KeyError for a kind that the operator does not deal with."""
+    api = APIS[str(manifest["kind"])]
+    return api._replace(group_version=str(manifest.get("apiVersion") or api.group_version))
 
 
 def metadata(body: Mapping[str, object]) -> Json:

@@ -16,11 +16,13 @@ from odradek_operator.gateways.kubernetes import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     DISRUPTION_BUDGETS,
+    INGRESSES,
     NETWORK_POLICIES,
     PODS,
     SERVICE_ACCOUNTS,
     SERVICES,
     STATEFUL_SETS,
+    TLS_ROUTES,
     VOLUME_CLAIMS,
     Api,
     Json,
@@ -43,8 +45,10 @@ logger = logging.getLogger(__name__)
 OWNED: Final[tuple[Api, ...]] = (
     SERVICES, CONFIG_MAPS, SERVICE_ACCOUNTS, STATEFUL_SETS, DEPLOYMENTS, DISRUPTION_BUDGETS, NETWORK_POLICIES,
 )  # fmt: skip
+# Those that are read only where they are wanted, or were.
+READ_ON_DEMAND: Final = (INGRESSES, TLS_ROUTES)
 # Kubernetes counts changes of what is wanted in these; their version changes with each status.
-_COUNTED: Final = frozenset({"StatefulSet", "Deployment", "PodDisruptionBudget"})
+_COUNTED: Final = frozenset({"StatefulSet", "Deployment", "PodDisruptionBudget", "Ingress", "TLSRoute"})
 
 
 _WORKLOADS: Final = frozenset({"StatefulSet", "Deployment"})
@@ -171,7 +175,7 @@ class Applier:
     ) -> list[Json]:
         """Delete what the resource owns and no longer wants; answers what was deleted."""
         kept = {(str(one["kind"]), str(metadata(one)["name"])) for one in wanted}
-        kinds = {api.kind for api in self._owned}
+        kinds = {api.kind for api in (*self._owned, *READ_ON_DEMAND)}
         gone: list[Json] = []
         for place, body in objects.items():
             if place in kept or place[0] not in kinds or metadata(body).get("deletionTimestamp"):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
-from odradek_operator.resources.schema import Choice, Flag, Text, Whole
+from odradek_operator.resources.schema import Choice, Flag, OpenList, Text, Whole
 from odradek_operator.resources.security import (
     AUTHENTICATION,
     AUTHENTICATION_DOC,
@@ -28,6 +28,8 @@ from odradek_operator.resources.structure import Doc, Listing, Nested, Rule, Tab
 FIRST_PORT: Final = 9094
 LAST_PORT: Final = 9199
 LISTENERS_MAX: Final = 16
+PARENTS_MAX: Final = 32
+PASSED_THROUGH_PORT: Final = 443
 _ANNOTATIONS = Table(Text(max_length=4096), max_entries=64)
 # Names of hosts, addresses, and the words in braces that stand for what differs between brokers.
 _HOST = Text(
@@ -44,6 +46,14 @@ class ListenerType(StrEnum):
     INTERNAL = "Internal"
     NODE_PORT = "NodePort"
     LOAD_BALANCER = "LoadBalancer"
+    INGRESS = "Ingress"
+    TLS_ROUTE = "TLSRoute"
+
+
+_PASSED_THROUGH: Final = "(self.type in ['Ingress', 'TLSRoute'])"
+
+PASSED_THROUGH: Final = frozenset({ListenerType.INGRESS, ListenerType.TLS_ROUTE})
+"""The types that one port leads to, where the name in TLS picks the broker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +72,9 @@ class BrokerAddress:
         str | None, Text(max_length=64), Doc("The address to ask the load balancer for.")
     ] = None
     annotations: Annotated[
-        Mapping[str, str] | None, _ANNOTATIONS, Doc("More annotations of this broker's Service.")
+        Mapping[str, str] | None,
+        _ANNOTATIONS,
+        Doc("More annotations of this broker's Service, Ingress or TLSRoute."),
     ] = None
 
 
@@ -79,6 +91,30 @@ class ClusterListener:
             "!(self.name in ['internal', 'http', 'controller', 'replication'])",
             "internal, http, controller and replication are names of ports that brokers and controllers have already: "
             "take another",
+        ),
+        Rule(
+            f"!{_PASSED_THROUGH} || self.tls",
+            "an Ingress or TLSRoute passes TLS through, and picks the broker by the name in it: set tls to true",
+        ),
+        Rule(
+            f"!{_PASSED_THROUGH} || (has(self.bootstrapHost) && !self.bootstrapHost.contains('{{broker}}') && "
+            "!self.bootstrapHost.contains('{nodeIP}') && !self.bootstrapHost.contains(':'))",
+            "an Ingress or TLSRoute needs bootstrapHost, the name at which clients begin, without {broker} or {nodeIP}",
+        ),
+        Rule(
+            f"!{_PASSED_THROUGH} || (has(self.advertisedHost) && self.advertisedHost.contains('{{broker}}') && "
+            "!self.advertisedHost.contains('{nodeIP}') && !self.advertisedHost.contains(':'))",
+            "an Ingress or TLSRoute needs advertisedHost with {broker} in it: each broker has a name of its own, as "
+            "broker-{broker}.example.com",
+        ),
+        Rule(
+            f"{_PASSED_THROUGH} || !has(self.bootstrapHost)",
+            "bootstrapHost is for type Ingress or TLSRoute; others begin at the address of their Service",
+        ),
+        Rule("self.type == 'Ingress' || !has(self.ingressClassName)", "ingressClassName is for type Ingress"),
+        Rule(
+            "(self.type == 'TLSRoute') == (has(self.parentRefs) && size(self.parentRefs) > 0)",
+            "parentRefs names the gateways of a TLSRoute: it needs one, and other types have none",
         ),
         *CERTIFICATE_RULES,
     )
@@ -97,8 +133,9 @@ class ClusterListener:
         ListenerType,
         Choice(ListenerType),
         Doc(
-            "`NodePort`: a port of every node for each broker. `LoadBalancer`: a load balancer for each. `Internal`: a "
-            "Service for each broker, for a way in of your own."
+            "`NodePort`: a port of every node for each broker. `LoadBalancer`: a load balancer for each. `Ingress` "
+            "and `TLSRoute`: a host name for each, by which an ingress controller or a gateway picks the broker "
+            "without ending TLS. `Internal`: a Service for each broker, for a way in of your own."
         ),
     ]
     port: Annotated[
@@ -117,11 +154,27 @@ class ClusterListener:
             "address of the node that a broker runs on, or what the load balancer got."
         ),
     ] = None
+    bootstrap_host: Annotated[
+        str | None,
+        _HOST,
+        Doc("The host at which clients begin, of an Ingress or TLSRoute: `kafka.example.com`."),
+    ] = None
+    ingress_class_name: Annotated[
+        str | None,
+        Text(max_length=253),
+        Doc("The controller of an Ingress; it must pass TLS through. Without it: Kubernetes' default class."),
+    ] = None
+    parent_refs: Annotated[
+        tuple[Mapping[str, object], ...],
+        OpenList("list of the Gateway API's ParentReference", max_items=PARENTS_MAX),
+        Doc("The gateways of a TLSRoute, each with `name`, and mostly `namespace` and `sectionName`."),
+    ] = ()
     advertised_port: Annotated[
         int | None,
         Whole(minimum=1, maximum=65_535),
         Doc(
-            "The port that is advertised to clients for broker 0. That of broker N is N higher where type is NodePort."
+            "The port that is advertised to clients for broker 0. That of broker N is N higher where type is NodePort. "
+            "Without it: 443 for an Ingress or TLSRoute, else that of the Service."
         ),
     ] = None
     brokers: Annotated[
@@ -132,7 +185,7 @@ class ClusterListener:
     annotations: Annotated[
         Mapping[str, str] | None,
         _ANNOTATIONS,
-        Doc("More annotations of the Services, as load balancers read."),
+        Doc("More annotations of the Services, as load balancers read, or of the Ingresses and TLSRoutes."),
     ] = None
     load_balancer_source_ranges: Annotated[
         tuple[str, ...] | None,

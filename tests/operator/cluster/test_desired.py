@@ -318,6 +318,8 @@ LISTENER = {**NODE_PORT, "type": "LoadBalancer"}
         (NODE_PORT, {"spec": {"ports": [{"nodePort": 31000}]}}, "${NODE_IP}:31000"),
         (NODE_PORT, {"spec": {"ports": [{}]}}, None),
         ({**LISTENER, "type": "Internal"}, {}, "events-out-0.default.svc.cluster.local:9094"),
+        ({**LISTENER, "type": "Ingress", "advertisedHost": TEMPLATE}, {}, "b0.events.example.com:443"),
+        ({**LISTENER, "type": "TLSRoute"}, {}, None),
         ({**LISTENER, "brokers": [{"broker": 0, "host": "fd00::2", "port": 7}]}, {}, "[fd00::2]:7"),
     ],
 )  # fmt: skip

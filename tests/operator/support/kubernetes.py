@@ -57,6 +57,8 @@ class MemoryKubernetes:
         self.forced: list[str] = []
         self._life: Life | None = None
         self.broken: KubernetesError | None = None
+        self.unserved: dict[str, KubernetesError] = {}
+        """Kinds that are not served or not allowed, as `networking.k8s.io/v1/ingresses`, with the error."""
         self.before_write: Callable[[str, str, str], None] | None = None
 
     @contextmanager
@@ -90,6 +92,8 @@ class MemoryKubernetes:
         fields: Mapping[str, str] | None = None,
     ) -> Sequence[Json]:
         await self._read()
+        if (refusal := self.unserved.get(f"{api.group_version}/{api.plural}")) is not None:
+            raise refusal
         found = self.objects.list(api, namespace, labels)
         return [
             body for body in found if all(_field(body, key) == value for key, value in (fields or {}).items())

@@ -57,6 +57,7 @@ from odradek_operator.reconcilers.cluster.settings.certificates import (
 )
 from odradek_operator.reconcilers.cluster.settings.images import ImageRefused, choose_image, image_of
 from odradek_operator.reconcilers.cluster.settings.missing_references import find_missing_references
+from odradek_operator.reconcilers.cluster.settings.ways_in import read_ways_in, refused_route
 from odradek_operator.reconcilers.cluster.status.conditions import conditions_when_paused
 from odradek_operator.reconcilers.cluster.status.findings import Findings
 from odradek_operator.reconcilers.cluster.status.report import (
@@ -179,6 +180,9 @@ class ClusterReconciler:
             if there.there:
                 # Remembered before anything is done, so that the next operator knows what was begun.
                 body = await self._environment.write_status(body, before, conditions_of(body)) or body
+        ways_in = await read_ways_in(
+            self._environment.kubernetes, key, str(metadata(body)["uid"]), spec, begun, objects
+        )
         at_risk = await find_volumes_at_risk(self._environment.kubernetes, key, objects)
         sized = ensemble.with_size(spec, key.name, before, objects)
         return ReconcileRun(
@@ -195,6 +199,7 @@ class ClusterReconciler:
             objects=objects,
             scale=scale,
             at_risk=at_risk,
+            ways_in=ways_in,
         )
 
     async def _carry_out(self, run: ReconcileRun) -> float | None:
@@ -224,6 +229,7 @@ class ClusterReconciler:
             certificates_problem=None if authorities is None else authorities.problem,
             zones_problem=zones.problem,
             pending=addresses.pending,
+            way_in_problem=run.ways_in.problem or refused_route(run.objects),
             missing=run.missing.describe(run.key.namespace),
             at_risk=await warn_of_volumes(run),
         )

@@ -32,6 +32,7 @@ from odradek_operator.reconcilers.applying import Applier
 from odradek_operator.reconcilers.cluster import facts
 from odradek_operator.reconcilers.cluster.scaling import broker_count
 from odradek_operator.reconcilers.cluster.settings.missing_references import MissingReferences
+from odradek_operator.reconcilers.cluster.settings.ways_in import WaysIn
 from odradek_operator.reconcilers.cluster.storage import volume_claims
 from odradek_operator.reconcilers.reconciler import Environment, key_of
 from odradek_operator.resources.cluster_status import ClusterStatus
@@ -53,7 +54,7 @@ class ReconcileRun:
     `objects` are the Cluster's objects by kind and name. `servers_wanted` is how many ZooKeeper servers the Cluster
     asks for; `refused_image` says why its image is not run, where another one continues instead. `at_risk` are the
     volumes that do not outlive their pods, by pod. `missing` is what pods refer to and is not there. `zookeeper_login`
-    is there while pods log in to ZooKeeper.
+    is there while pods log in to ZooKeeper. `ways_in` is which kinds of Ingress and TLSRoute may be made.
     """
 
     key: Key
@@ -71,6 +72,7 @@ class ReconcileRun:
     at_risk: Mapping[str, facts.VolumeAtRisk] = field(default_factory=dict)
     missing: MissingReferences = field(default_factory=MissingReferences)
     zookeeper_login: ZookeeperLogin | None = None
+    ways_in: WaysIn = field(default_factory=WaysIn)
 
     def with_context(self, **changes: Any) -> ReconcileRun:
         """The same run, with these fields of the context replaced."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from odradek_operator.desired import brokers, controllers, policies, security, services, zookeeper
 from odradek_operator.desired.binding import binding_config_map, spark_config_map
 from odradek_operator.desired.names import BROKER, CONTROLLER, ZOOKEEPER
+from odradek_operator.desired.ways_in import ways_in
 from odradek_operator.gateways.kubernetes import Json, metadata
 from odradek_operator.gateways.secrets import Secrets, SecretTaken
 from odradek_operator.reconcilers.cluster.run import ReconcileRun
@@ -93,6 +94,9 @@ def supporting_manifests(run: ReconcileRun) -> list[Json]:
     return [
         *services.own_services(context),
         *services.external_services(context, most),
+        *ways_in(
+            context, most, route_version=run.ways_in.route_version, has_ingresses=run.ways_in.has_ingresses
+        ),
         *policies.disruption_budgets(context, keeps_servers=keeps),
         *(policies.network_policies(context) if context.spec.network.enabled else ()),
         binding_config_map(context),

@@ -8,10 +8,17 @@ from typing import Final, NamedTuple
 
 from odradek_operator.desired.names import Context
 from odradek_operator.desired.services import service_name
+from odradek_operator.desired.ways_in import fill_host
 from odradek_operator.gateways.kubernetes import Json
 from odradek_operator.reconcilers.cluster.facts import Objects
 from odradek_operator.resources.cluster_status import ListenerStatus
-from odradek_operator.resources.listeners import BrokerAddress, ClusterListener, ListenerType
+from odradek_operator.resources.listeners import (
+    PASSED_THROUGH,
+    PASSED_THROUGH_PORT,
+    BrokerAddress,
+    ClusterListener,
+    ListenerType,
+)
 
 NODE_IP: Final = "${NODE_IP}"
 PENDING: Final = "pending"
@@ -76,6 +83,11 @@ def bootstrap_address(
         case ListenerType.LOAD_BALANCER:
             host = _ingress(service)
             return None if host is None else f"{_bracket_host(host)}:{listener.port}"
+        case ListenerType.INGRESS | ListenerType.TLS_ROUTE:
+            if listener.bootstrap_host is None:
+                return None
+            host = fill_host(context, listener, listener.bootstrap_host, None)
+            return f"{host}:{listener.advertised_port or PASSED_THROUGH_PORT}"
         case ListenerType.NODE_PORT:
             port = _node_port(service)
             return None if port is None or not nodes else f"{_bracket_host(nodes[0])}:{port}"
@@ -86,13 +98,7 @@ def _host(
 ) -> str | None:
     template = given.host or listener.advertised_host
     if template is not None:
-        return (
-            template.replace("{broker}", str(given.broker))
-            .replace("{cluster}", context.name)
-            .replace("{namespace}", context.namespace)
-            .replace("{listener}", listener.name)
-            .replace("{nodeIP}", NODE_IP)
-        )
+        return fill_host(context, listener, template, given.broker).replace("{nodeIP}", NODE_IP)
     match listener.type:
         case ListenerType.INTERNAL:
             return context.dns_name(service_name(context, listener, given.broker))
@@ -100,6 +106,8 @@ def _host(
             return NODE_IP
         case ListenerType.LOAD_BALANCER:
             return _ingress(service)
+        case ListenerType.INGRESS | ListenerType.TLS_ROUTE:
+            return None  # Its definition asks for a template.
 
 
 def _port(listener: ClusterListener, given: BrokerAddress, service: Json | None) -> int | None:
@@ -108,6 +116,8 @@ def _port(listener: ClusterListener, given: BrokerAddress, service: Json | None)
     is_node_port = listener.type is ListenerType.NODE_PORT
     if listener.advertised_port is not None:
         return listener.advertised_port + (given.broker if is_node_port else 0)
+    if listener.type in PASSED_THROUGH:
+        return PASSED_THROUGH_PORT
     return _node_port(service) if is_node_port else listener.port
 
 

@@ -45,6 +45,8 @@ def conditions(run: ReconcileRun, found: Findings) -> list[Condition]:
             "brokers advertise the one before, or none. Look at its Services, or give advertisedHost"
         )
         stated.append(condition(LISTENERS, False, "AddressPending", message))
+    elif found.way_in_problem:
+        stated.append(condition(LISTENERS, False, run.ways_in.reason or "NotAccepted", found.way_in_problem))
     if found.at_risk:
         message = ". ".join(warned.message for warned in found.at_risk)
         stated.append(condition(VOLUMES, False, VOLUME_AT_RISK, message))

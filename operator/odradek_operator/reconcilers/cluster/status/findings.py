@@ -25,7 +25,8 @@ class Findings:
     """The findings of a run, by step; a step that did not run has its default. Problems are texts, None for none.
 
     `zookeeper` is None where the Cluster runs no ZooKeeper, `access` is how far its protection is.
-    `pending` are addresses of listeners that are missing.
+    `pending` are addresses of listeners that are missing, `way_in_problem` is what is wrong with Ingresses and
+    TLSRoutes.
     `at_risk` are volumes that go with their pods; `missing` is what pods refer to and is not there.
     `pending_set` is a StatefulSet whose newest form Kubernetes has not taken up yet: which pods are current is not
     known. `last_step` is the pod that a roll waits for after it has replaced the last one.
@@ -35,6 +36,7 @@ class Findings:
     zookeeper: SetState | None = None
     access: AccessFound = field(default_factory=AccessFound)
     pending: tuple[PendingAddresses, ...] = ()
+    way_in_problem: str | None = None
     missing: str | None = None
     certificates_problem: str | None = None
     zones_problem: str | None = None

@@ -82,7 +82,9 @@ def _admits_clients(run: ReconcileRun) -> bool:
 
 def again_seconds(run: ReconcileRun, found: Findings, status: ClusterStatus) -> float | None:
     """Return the seconds until the next run without an event, or None once all is as wanted."""
-    spans = (_seconds_until_settled(run, found, status), found.balance.again_seconds)
+    # No event shows that a kind is there now, or that a gateway has accepted a route.
+    of_way_in = BLOCKED_SECONDS if found.way_in_problem else None
+    spans = (_seconds_until_settled(run, found, status), found.balance.again_seconds, of_way_in)
     return min((span for span in spans if span is not None), default=None)
 
 
