@@ -133,7 +133,7 @@ def test_without_the_gateway_api_a_condition_says_so_and_brokers_serve() -> None
     assert world.pods() == before, "the addresses were known, so no broker restarts"
 
 
-def test_without_the_right_to_see_them_the_cluster_is_reconciled_all_the_same() -> None:
+def test_without_the_right_to_see_them_brokers_serve_all_the_same() -> None:
     world = ClusterWorld({"listeners": [INGRESS]})
     refusal = Forbidden("ingresses.networking.k8s.io is forbidden", status=403)
     world.kubernetes.unserved["networking.k8s.io/v1/ingresses"] = refusal

@@ -142,7 +142,7 @@ def stated(body: Json, type: str) -> Json:
 
 
 @in_real_time
-async def test_routes_are_made_once_their_definition_is_there_and_go_with_their_listener(
+async def test_routes_are_made_once_their_definition_is_there(
     server: ApiServer,
 ) -> None:
     routes = TLS_ROUTES._replace(group_version="gateway.networking.k8s.io/v1alpha2")

@@ -57,7 +57,7 @@ from odradek_operator.reconcilers.cluster.settings.certificates import (
 )
 from odradek_operator.reconcilers.cluster.settings.images import ImageRefused, choose_image, image_of
 from odradek_operator.reconcilers.cluster.settings.missing_references import find_missing_references
-from odradek_operator.reconcilers.cluster.settings.ways_in import read_ways_in, refused_route
+from odradek_operator.reconcilers.cluster.settings.ways_in import find_refused_route, read_ways_in
 from odradek_operator.reconcilers.cluster.status.conditions import conditions_when_paused
 from odradek_operator.reconcilers.cluster.status.findings import Findings
 from odradek_operator.reconcilers.cluster.status.report import (
@@ -229,7 +229,7 @@ class ClusterReconciler:
             certificates_problem=None if authorities is None else authorities.problem,
             zones_problem=zones.problem,
             pending=addresses.pending,
-            way_in_problem=run.ways_in.problem or refused_route(run.objects),
+            way_in_problem=run.ways_in.problem or find_refused_route(run.objects),
             missing=run.missing.describe(run.key.namespace),
             at_risk=await warn_of_volumes(run),
         )

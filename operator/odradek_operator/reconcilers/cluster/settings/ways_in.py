@@ -1,7 +1,7 @@
 """What there is of a Cluster's Ingresses and TLSRoutes, and what keeps them from being made or from leading anywhere.
 
-They are read only where a listener has them, or had: TLSRoutes are a kind that Kubernetes need not have, and a role of
-an earlier chart has neither. So they are not watched either. What others change in them is put right at the next look.
+They are read only where a listener has them, or had. Kubernetes need not have TLSRoutes, and a role of an earlier chart
+has no right to either kind. So they are not watched. What others change in them is put right at the next look.
 """
 
 from __future__ import annotations
@@ -76,13 +76,13 @@ async def read_ways_in(
         return found
     names = ", ".join(one.name for one in spec.listeners if one.type is ListenerType.TLS_ROUTE)
     message = (
-        f"Kubernetes has no TLSRoutes, which lead to the brokers for {names}: install the definitions of the Gateway "
+        f"Kubernetes has no TLSRoutes, which lead to the brokers for {names}. Install the definitions of the Gateway "
         "API with TLSRoute in them, and a gateway that serves it. They are looked for again"
     )
     return replace(found, reason="NoGatewayApi", problem=message)
 
 
-def refused_route(objects: Objects) -> str | None:
+def find_refused_route(objects: Objects) -> str | None:
     """A TLSRoute that a gateway does not accept, and why; None where all are accepted or not looked at yet."""
     for (kind, name), body in sorted(objects.items()):
         if kind != TLS_ROUTES.kind:
