@@ -47,6 +47,22 @@ def test_brokers_are_levelled_on_request(kube: Kube) -> None:
 
 
 @pytest.mark.thorough
+def test_brokers_of_a_pool_are_filled_and_emptied_under_load(kube: Kube) -> None:
+    pool = {"name": "more", "firstId": 1000, "replicas": 1, "storage": {"size": "1Gi"}}
+    pods = pods_by_name(kube, "broker")
+    with load_on(kube, BOOTSTRAP, "orders") as load:
+        kube.patch("cluster", "demo", {"spec": {"brokers": {"pools": [pool]}}})
+        settled(kube, SCALE_SECONDS_MAX)
+        assert set(pods_by_name(kube, "broker")) == {*pods, "demo-broker-more-1000"}
+        assert 1000 in brokers_of(kube, "orders"), "the pool's broker was to keep a part of the topic"
+        kube.patch("cluster", "demo", {"spec": {"brokers": {"pools": []}}})
+        settled(kube, SCALE_SECONDS_MAX)
+    assert pods_by_name(kube, "broker") == pods
+    assert brokers_of(kube, "orders") == {0, 1, 2}
+    load.check_promises(kube, BOOTSTRAP)
+
+
+@pytest.mark.thorough
 def test_zookeeper_becomes_one_server_and_three_again_under_load(kube: Kube, topic: str) -> None:
     others = {**pods_by_name(kube, "broker"), **pods_by_name(kube, "controller")}
     first = pods_by_name(kube, "zookeeper")["demo-zookeeper-0"]

@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import Final
 
 from odradek_operator.foundation.manifests import Json as Json
+from odradek_operator.resources.brokers import BROKERS_MAX, BrokerPool
 from odradek_operator.resources.cluster import ClusterSpec
 from odradek_operator.resources.pods import RunAs
 
@@ -34,6 +35,8 @@ MIRROR_LABEL: Final = "odradek.io/mirror"
 MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY: Final = "odradek-operator"
 LISTENER_LABEL: Final = "odradek.io/listener"
+# Of the StatefulSets and pods of a pool; those of the brokers from number 0 on have none.
+POOL_LABEL: Final = "odradek.io/pool"
 # Of the ConfigMaps with what goes with its resource: its value is the kind, as `users`.
 DECLARED_LABEL: Final = "odradek.io/declared"
 RESTART_ANNOTATION: Final = "odradek.io/restart"
@@ -96,6 +99,30 @@ class ZookeeperAccess:
         return self.stage >= AccessStage.ADMITTED
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolPods:
+    """The pods that a pool of brokers shall have now. `wanted` is None for a pool that the Cluster no longer names."""
+
+    name: str
+    first_id: int
+    pods: int
+    wanted: BrokerPool | None = None
+
+    @property
+    def ids(self) -> range:
+        return range(self.first_id, self.first_id + self.pods)
+
+    @property
+    def suffix(self) -> str:
+        """The end of the StatefulSet's name."""
+        return pool_suffix(self.name)
+
+
+def pool_suffix(pool: str) -> str:
+    """The end of the name of a pool's StatefulSet."""
+    return f"{BROKER}-{pool}"
+
+
 def zone_label(spec: ClusterSpec) -> str:
     """The label of nodes that names their zone."""
     return spec.brokers.rack_label or ZONE_LABEL
@@ -105,9 +132,10 @@ def zone_label(spec: ClusterSpec) -> str:
 class Context:
     """A Cluster, and what else its manifests follow from.
 
-    `brokers` is how many pods there shall be now: more than wanted while some are being emptied. `restart` is the
-    last value of the restart annotation. `addresses` are shell words by listener and broker (`host:port`, where
-    ${NODE_IP} stands for the node's address), None where none is known yet. `zones` are racks by node. `spread` is how
+    `brokers` is how many pods there shall be now from number 0 on: more than wanted while some are being emptied.
+    `pools` are those beside them. `restart` is the last value of the restart annotation. `addresses` are shell words by
+    listener and broker (`host:port`, where ${NODE_IP} stands for the node's address), None where none is known yet.
+    `zones` are racks by node. `spread` is how
     strictly each kind of pods is spread, loosely where it is missing. `operator_namespace` is the namespace of the
     operator's own pod. `authority` is the Cluster's authority in PEM, once it is there.
     """
@@ -123,10 +151,11 @@ class Context:
     brokers: int
     restart: str = ""
     authority: str | None = None
-    addresses: dict[str, tuple[str | None, ...]]
+    addresses: dict[str, dict[int, str | None]]
     zones: dict[str, str]
     is_held: bool = False
     spread: Mapping[str, Hardness] = field(default_factory=dict)
+    pools: tuple[PoolPods, ...] = ()
     zookeeper_access: ZookeeperAccess = field(default_factory=ZookeeperAccess)
 
     def object_name(self, suffix: str) -> str:
@@ -138,9 +167,19 @@ class Context:
         name = f"{service}.{self.namespace}.svc.{self.domain}"
         return f"{pod}.{name}" if pod else name
 
+    @property
+    def broker_ids(self) -> tuple[int, ...]:
+        """The numbers of all brokers that there shall be now, those of pools included."""
+        return (*range(self.brokers), *(broker for pool in self.pools for broker in pool.ids))
+
+    def broker_pod(self, broker: int) -> str:
+        """The name of a broker's pod."""
+        found = (pool.suffix for pool in self.pools if 0 <= broker - pool.first_id < BROKERS_MAX)
+        return f"{self.object_name(next(found, BROKER))}-{broker}"
+
     def broker_host(self, broker: int) -> str:
         """Return the host name of a broker inside of Kubernetes."""
-        return self.dns_name(self.object_name("brokers"), pod=f"{self.object_name(BROKER)}-{broker}")
+        return self.dns_name(self.object_name("brokers"), pod=self.broker_pod(broker))
 
     @property
     def bootstrap(self) -> str:

@@ -107,11 +107,12 @@ def pod_template(
     grace_seconds: int,
     annotations: dict[str, str],
     secrets: Sequence[Json] = (),
+    own_labels: Mapping[str, str] | None = None,
 ) -> Json:
     """A pod template: ours, and over it what the user chose.
 
     The component's ConfigMap is a volume of every pod; `scratch` are others by name, with how large they may become.
-    `secrets` are volumes too.
+    `secrets` are volumes too, and `own_labels` are labels beside those of the component.
     """
     restart = {RESTART_ANNOTATION: context.restart} if context.restart else {}
     spec: Json = {
@@ -141,7 +142,7 @@ def pod_template(
         "imagePullSecrets": None if pod.image_pull_secrets is None else list(pod.image_pull_secrets),
     }
     spec |= {key: value for key, value in chosen.items() if value}
-    labels = {**context.given_labels, **(pod.labels or {}), **context.labels(component)}
+    labels = {**context.given_labels, **(pod.labels or {}), **context.labels(component), **(own_labels or {})}
     # A pod that were born with it would count in disruption budgets before it has anything in sync.
     labels.pop(CAUGHT_UP_LABEL, None)
     return {

@@ -91,8 +91,7 @@ def addresses_script(context: Context) -> str:
     """Sets ADVERTISED for $POD_INDEX; empty for a broker that nothing is known of."""
     lines = ["ADVERTISED=", 'case "$POD_INDEX" in']
     lines += [
-        f'{broker}) ADVERTISED="{advertised_listeners(context, broker)}" ;;'
-        for broker in range(context.brokers)
+        f'{broker}) ADVERTISED="{advertised_listeners(context, broker)}" ;;' for broker in context.broker_ids
     ]
     return "\n".join([*lines, "esac", ""])
 
@@ -103,8 +102,7 @@ def advertised_listeners(context: Context, broker: int) -> str:
     if context.is_held and is_secured(context.spec):
         listeners = []
     for listener in () if context.is_held else context.spec.listeners:
-        known = context.addresses.get(listener.name, ())
-        address = known[broker] if broker < len(known) else None
+        address = context.addresses.get(listener.name, {}).get(broker)
         # A listener without an address is left out: better that than no broker.
         if address is not None:
             listeners.append(f"{listener_name(listener.name)}://{address}")

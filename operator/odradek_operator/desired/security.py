@@ -233,8 +233,7 @@ def broker_names(context: Context, hosts: Iterable[str]) -> frozenset[str]:
     services = [context.object_name("bootstrap")]
     for listener in context.spec.listeners:
         if listener.type is ListenerType.INTERNAL:
-            numbers = range(context.brokers)
-            services += [service_name(context, listener, one) for one in (None, *numbers)]
+            services += [service_name(context, listener, one) for one in (None, *context.broker_ids)]
     for service in services:
         names |= {service, f"{service}.{context.namespace}", f"{service}.{context.namespace}.svc"}
         names.add(context.dns_name(service))

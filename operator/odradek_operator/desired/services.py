@@ -4,6 +4,7 @@ broker.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from odradek_operator.desired.names import (
@@ -48,8 +49,8 @@ def own_services(context: Context) -> list[Json]:
     return services
 
 
-def external_services(context: Context, brokers: int) -> list[Json]:
-    """Those of the listeners to the outside, for the first `brokers` brokers."""
+def external_services(context: Context, brokers: Collection[int]) -> list[Json]:
+    """Those of the listeners to the outside, for the brokers with these numbers."""
     services: list[Json] = []
     for listener in context.spec.listeners:
         by_broker = {one.broker: one for one in listener.brokers}
@@ -58,7 +59,7 @@ def external_services(context: Context, brokers: int) -> list[Json]:
             _environment(
                 context, listener, str(broker), by_broker.get(broker) or BrokerAddress(broker=broker)
             )
-            for broker in range(brokers)
+            for broker in brokers
         ]
     return services
 
@@ -78,7 +79,7 @@ def _environment(
     port = _port(listener.name, listener.port)
     spec: Json = {}
     if address is not None:
-        selector[_POD_LABEL] = f"{context.object_name(BROKER)}-{address.broker}"
+        selector[_POD_LABEL] = context.broker_pod(address.broker)
         annotations |= {} if is_passed_through else address.annotations or {}
         if address.node_port is not None:
             port["nodePort"] = address.node_port

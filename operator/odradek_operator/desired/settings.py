@@ -68,7 +68,7 @@ def broker_settings(context: Context) -> dict[str, str]:
         protocols[REPLICATION_LISTENER] = "SSL"
         protocols[CONTROLLER_LISTENER] = protocols[HTTP_LISTENER] = "SSL"
     return {
-        **shared_settings(spec, context.brokers),
+        **shared_settings(spec, len(context.broker_ids)),
         **listener_settings(spec, is_held=context.is_held),
         **authorization_settings(context),
         "zookeeper.connect": context.zookeeper_connect,
@@ -86,7 +86,7 @@ def controller_settings(context: Context) -> dict[str, str]:
         protocols = dict.fromkeys((CONTROLLER_LISTENER, HTTP_LISTENER), "SSL")
     return {
         "zookeeper.session.timeout.ms": str(_CONTROLLER_SESSION_MS),
-        **shared_settings(context.spec, context.brokers),
+        **shared_settings(context.spec, len(context.broker_ids)),
         **authorization_settings(context),
         **controller_listener_settings(context.spec),
         "zookeeper.connect": context.zookeeper_connect,

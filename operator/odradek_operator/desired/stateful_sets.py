@@ -17,19 +17,24 @@ def stateful_set(
     template: Json,
     storage: Storage,
     shrinks: bool,
+    suffix: str | None = None,
+    labels: dict[str, str] | None = None,
+    first: int = 0,
 ) -> Json:
     """A StatefulSet whose pods are made at once. `update` is what replaces them: Kubernetes (RollingUpdate) or the
     operator (OnDelete).
 
     Volumes stay or go with the Cluster as its deletion policy says; where pods go for good because it `shrinks`, so do
-    theirs.
+    theirs. Its name ends with `suffix`, or else the component. Its pods have `labels` besides, and numbers from `first`
+    on.
     """
     policy = "Delete" if context.spec.deletion_policy is DeletionPolicy.DELETE else "Retain"
     return context.manifest(
         "apps/v1",
         "StatefulSet",
-        context.object_name(component),
+        context.object_name(suffix or component),
         component,
+        labels=labels,
         spec={
             "serviceName": context.object_name(service),
             "replicas": replicas,
@@ -40,7 +45,8 @@ def stateful_set(
                 "whenDeleted": policy,
                 "whenScaled": policy if shrinks else "Retain",
             },
-            "selector": {"matchLabels": context.selector(component)},
+            **({"ordinals": {"start": first}} if first else {}),
+            "selector": {"matchLabels": context.selector(component) | (labels or {})},
             "template": template,
             "volumeClaimTemplates": [_claim_template(context, component, storage)],
         },

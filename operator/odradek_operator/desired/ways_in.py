@@ -5,7 +5,7 @@ TLS is passed through, and the name in its first bytes (SNI) picks the broker.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from odradek_operator.desired.names import BROKER, LISTENER_LABEL, Context, Json
@@ -21,9 +21,9 @@ _PASSTHROUGH: Final = {
 
 
 def ways_in(
-    context: Context, brokers: int, *, route_version: str | None, has_ingresses: bool = True
+    context: Context, brokers: Collection[int], *, route_version: str | None, has_ingresses: bool = True
 ) -> list[Json]:
-    """The Ingresses and TLSRoutes of all listeners, for the first `brokers` brokers.
+    """The Ingresses and TLSRoutes of all listeners, for the brokers with these numbers.
 
     `route_version` is the version of TLSRoutes that the API server serves. There are none without it, and no Ingresses
     without `has_ingresses`.
@@ -49,14 +49,14 @@ def fill_host(context: Context, listener: ClusterListener, template: str, broker
 
 
 def _hosts(
-    context: Context, listener: ClusterListener, brokers: int
+    context: Context, listener: ClusterListener, brokers: Collection[int]
 ) -> Iterator[tuple[int | None, str, dict[str, str]]]:
     """(broker, host, annotations); the broker is None for the host to begin at. One without a host is left out."""
     common = dict(listener.annotations or {})
     if listener.bootstrap_host is not None:
         yield None, fill_host(context, listener, listener.bootstrap_host, None), common
     by_broker = {one.broker: one for one in listener.brokers}
-    for broker in range(brokers):
+    for broker in brokers:
         given = by_broker.get(broker) or BrokerAddress(broker=broker)
         template = given.host or listener.advertised_host
         if template is not None:

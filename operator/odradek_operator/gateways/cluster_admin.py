@@ -167,8 +167,8 @@ class ClusterAdmin(BalanceAdmin, Protocol):
     async def end_throttle(self, bootstrap: str) -> None:
         """Lift the throttles of all moves."""
 
-    async def forget_brokers(self, bootstrap: str, *, first: int) -> tuple[int, ...]:
-        """Have the cluster forget the brokers from the number `first` on that have stopped; which they were.
+    async def forget_brokers(self, bootstrap: str, *, keep: Collection[int]) -> tuple[int, ...]:
+        """Have the cluster forget the brokers beside those of `keep` that have stopped; which they were.
 
         One that is alive again or has replicas stays known.
         """
@@ -347,11 +347,11 @@ class HttpClusterAdmin(HttpBalanceAdmin):
             cluster = await client.refresh(None)
             await BrokerAdmin(client).reassignments.unthrottle(topics=cluster.topics, brokers=cluster.brokers)
 
-    async def forget_brokers(self, bootstrap: str, *, first: int) -> tuple[int, ...]:
+    async def forget_brokers(self, bootstrap: str, *, keep: Collection[int]) -> tuple[int, ...]:
         async with self._clients.connect_client(bootstrap) as client:
             known = await LogAdmin(client).describe_cluster(include_fenced=True)
             forgotten: list[int] = []
-            for broker in sorted(one for one in known.fenced if one >= first):
+            for broker in sorted(set(known.fenced) - set(keep)):
                 try:
                     await BrokerAdmin(client).remove(broker)
                 except (InvalidRequest, BrokerIdNotRegistered) as refusal:

@@ -13,9 +13,12 @@ from odradek.foundation.settings.declaration import Scope
 from odradek_operator.resources.configuration import Configuration
 from odradek_operator.resources.pods import Pod, Resources, Storage
 from odradek_operator.resources.schema import Quantity, Text, Whole
-from odradek_operator.resources.structure import Doc, Nested, Rule
+from odradek_operator.resources.structure import Doc, Listing, Nested, Rule
 
 BROKERS_MAX: Final = 128
+POOLS_MAX: Final = 8
+_POOL_ID_MAX: Final = 9_000
+_TOTAL: Final = "(self.replicas + self.pools.map(pool, pool.replicas).sum())"
 
 # Where brokers listen, keep their logs and register follows from the resource itself.
 _OWN_KEYS: Final = (
@@ -77,13 +80,77 @@ def _at_most(key: str, replicas: str, what: str) -> Rule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerPool:
+    """More brokers of the same cluster, with pods and volumes of another kind."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "self.firstId == oldSelf.firstId",
+            "firstId of a pool cannot change: its brokers would be others. Make another pool, and take this one away",
+        ),
+        Rule(
+            "(has(self.storage.class) ? self.storage.class : '') == "
+            "(has(oldSelf.storage.class) ? oldSelf.storage.class : '')",
+            "storage.class of a pool cannot change. Make another pool with it, and take this one away: its brokers are "
+            "emptied first",
+        ),
+    )
+
+    name: Annotated[
+        str,
+        Text(
+            pattern=r"^[a-z]([a-z0-9-]{0,13}[a-z])?$",
+            min_length=1,
+            max_length=15,
+            what="a short DNS label that ends with a letter",
+        ),
+        Doc("The pool's name, and part of its pods' names."),
+    ]
+    first_id: Annotated[
+        int,
+        Whole(minimum=BROKERS_MAX, maximum=_POOL_ID_MAX),
+        Doc("The number of its first broker. The 128 numbers from there on are the pool's."),
+    ]
+    replicas: Annotated[
+        int,
+        Whole(minimum=0, maximum=BROKERS_MAX),
+        Doc("How many brokers. Those with its highest numbers are emptied before they go."),
+    ]
+    storage: Annotated[Storage, Nested(Storage), Doc("Each broker's volume.")] = field(
+        default_factory=Storage
+    )
+    resources: Annotated[Resources, Nested(Resources), Doc("Each broker's share of its node.")] = field(
+        default_factory=lambda: Resources(
+            requests={"cpu": "100m", "memory": "256Mi"}, limits={"memory": "2Gi"}
+        )
+    )
+    pod: Annotated[Pod, Nested(Pod), Doc("Additions to the pool's pods, as the nodes that it is for.")] = (
+        field(default_factory=Pod)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Brokers:
     """The brokers of a cluster."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
+            f"{_TOTAL} >= 1 && {_TOTAL} <= {BROKERS_MAX}",
+            f"a Cluster has 1 to {BROKERS_MAX} brokers, those of its pools included",
+        ),
+        Rule(
+            "self.pools.all(one, self.pools.all(other, one.name == other.name || "
+            f"one.firstId + {BROKERS_MAX} <= other.firstId || other.firstId + {BROKERS_MAX} <= one.firstId))",
+            f"firstId of two pools must be {BROKERS_MAX} apart at least: the numbers between are the first one's",
+        ),
+        Rule(
+            "self.pools.all(one, oldSelf.pools.all(other, one.name == other.name || "
+            f"one.firstId + {BROKERS_MAX} <= other.firstId || other.firstId + {BROKERS_MAX} <= one.firstId))",
+            "a new pool cannot have numbers of one that is taken away: its brokers are still being emptied",
+        ),
+        Rule(
             "!has(self.config.min__dot__insync__dot__replicas) || int(self.config.min__dot__insync__dot__replicas) <= "
-            "self.replicas",
+            f"{_TOTAL}",
             "min.insync.replicas must not be above the number of brokers: no client could write with acks=all",
         ),
         Rule(
@@ -99,16 +166,17 @@ class Brokers:
             " <= int(self.config.default__dot__replication__dot__factor)",
             "min.insync.replicas must not be above default.replication.factor: no client could write with acks=all",
         ),
-        _at_most("default.replication.factor", "self.replicas", "the number of brokers"),
-        _at_most("offsets.topic.replication.factor", "self.replicas", "the number of brokers"),
-        _at_most("transaction.state.log.replication.factor", "self.replicas", "the number of brokers"),
+        _at_most("default.replication.factor", _TOTAL, "the number of brokers"),
+        _at_most("offsets.topic.replication.factor", _TOTAL, "the number of brokers"),
+        _at_most("transaction.state.log.replication.factor", _TOTAL, "the number of brokers"),
     )
 
     replicas: Annotated[
         int,
-        Whole(minimum=1, maximum=BROKERS_MAX),
+        Whole(minimum=0, maximum=BROKERS_MAX),
         Doc(
-            "How many. More: partitions move to the new ones. Fewer: those with the highest numbers are emptied first."
+            "How many. More: partitions move to the new ones. Fewer: those with the highest numbers are emptied first. "
+            "It may be 0 where `pools` has brokers."
         ),
     ] = 3
     config: Annotated[
@@ -147,6 +215,19 @@ class Brokers:
         ),
     ] = None
     pod: Annotated[Pod, Nested(Pod), Doc("Additions to the brokers' pods.")] = field(default_factory=Pod)
+    pools: Annotated[
+        tuple[BrokerPool, ...],
+        Listing(Nested(BrokerPool), max_items=POOLS_MAX, keys=("name",)),
+        Doc(
+            "More brokers on other nodes, or with other volumes. `replicas`, `storage`, `resources` and `pod` beside "
+            "it are for the brokers from number 0 on. A pool that is taken away is emptied first."
+        ),
+    ] = ()
+
+    @property
+    def total(self) -> int:
+        """How many brokers are wanted, those of all pools included."""
+        return self.replicas + sum(pool.replicas for pool in self.pools)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -180,7 +180,7 @@ CLUSTER: Final = Definition(
     columns=(
         READY_COLUMN,
         Column(name="Brokers", path=".status.brokers.ready", type="integer", doc="How many brokers serve."),
-        Column(name="Wanted", path=".spec.brokers.replicas", type="integer", doc="How many are wanted."),
+        Column(name="Wanted", path=".status.brokers.wanted", type="integer", doc="How many are wanted."),
         Column(name="Version", path=".status.version", doc="What all brokers run."),
         Column(name="Bootstrap", path=".status.bootstrap", doc="Where clients begin."),
         REASON_COLUMN,
@@ -193,6 +193,12 @@ CLUSTER: Final = Definition(
         Rule(
             "self.metadata.name.matches('^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$')",
             "a Cluster's name begins with a letter and has at most 40 characters: names of Services are made from it",
+        ),
+        Rule(
+            "!has(self.spec.brokers) || !has(self.spec.brokers.pools) || "
+            "self.spec.brokers.pools.all(one, size(self.metadata.name) + size(one.name) <= 44)",
+            "the names of the Cluster and of a pool have more than 44 characters together. Labels of pods, which may "
+            "have 63, are made from them: give the pool a shorter name",
         ),
         Rule(
             "!has(self.spec.listeners) || "

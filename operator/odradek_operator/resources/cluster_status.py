@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from odradek_operator.resources.adoption import AdoptionState
 from odradek_operator.resources.balance import BalanceStatus
-from odradek_operator.resources.brokers import BROKERS_MAX
+from odradek_operator.resources.brokers import BROKERS_MAX, POOLS_MAX
 from odradek_operator.resources.conditions import (
     CONDITIONS,
     CONDITIONS_DOC,
@@ -39,7 +39,9 @@ class ListenerStatus:
     type: Annotated[str, Text(), Doc("From where it can be reached.")]
     bootstrap: Annotated[str | None, Text(), Doc("Where clients begin.")] = None
     brokers: Annotated[
-        tuple[str, ...], Listing(Text(), max_items=BROKERS_MAX), Doc("Each broker's address, by number.")
+        tuple[str, ...],
+        Listing(Text(), max_items=BROKERS_MAX),
+        Doc("Each broker's address, in the order of their numbers."),
     ] = ()
 
 
@@ -54,6 +56,19 @@ class Movement:
         tuple[int, ...],
         Listing(Whole(), max_items=BROKERS_MAX),
         Doc("The brokers that are filled or emptied."),
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolStatus:
+    """The brokers of one pool."""
+
+    name: Annotated[str, Text(), Doc("The pool; empty for the brokers from number 0 on.")] = ""
+    wanted: Annotated[int, Whole(), Doc("How many are wanted.")] = 0
+    ready: Annotated[int, Whole(), Doc("How many serve.")] = 0
+    current: Annotated[int, Whole(), Doc("How many have the newest pod template.")] = 0
+    brokers: Annotated[
+        tuple[int, ...], Listing(Whole(), max_items=BROKERS_MAX), Doc("The numbers of those that are there.")
     ] = ()
 
 
@@ -74,6 +89,11 @@ class ClusterStatus:
     observed_generation: Annotated[int | None, OBSERVED_GENERATION, OBSERVED_GENERATION_DOC] = None
     conditions: Annotated[tuple[Condition, ...], CONDITIONS, CONDITIONS_DOC] = ()
     brokers: Annotated[Pods | None, Nested(Pods), Doc("The brokers.")] = None
+    pools: Annotated[
+        tuple[PoolStatus, ...],
+        Listing(Nested(PoolStatus), max_items=2 * (POOLS_MAX + 1)),
+        Doc("The brokers by pool, where there are pools."),
+    ] = ()
     controllers: Annotated[Pods | None, Nested(Pods), Doc("The controllers.")] = None
     zookeeper: Annotated[
         Pods | None, Nested(Pods), Doc("The ZooKeeper servers, where they are run here.")

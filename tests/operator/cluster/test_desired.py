@@ -176,7 +176,9 @@ def run_start(folder: Path, files: dict[str, str], **environment: str) -> list[s
 def test_a_broker_starts_with_its_own_number_addresses_and_rack(tmp_path: Path) -> None:
     of = context(brokers={"rackLabel": "topology.kubernetes.io/zone"}, listeners=[NODE_PORT])
     of = replace(
-        of, addresses={"out": (None, "${NODE_IP}:31001", None)}, zones={"node-1": "zone a", "node-2": "b"}
+        of,
+        addresses={"out": {0: None, 1: "${NODE_IP}:31001", 2: None}},
+        zones={"node-1": "zone a", "node-2": "b"},
     )
     files = brokers.broker_config_map(of)["data"]
     arguments = run_start(tmp_path, files, POD_INDEX="1", NODE_NAME="node-1", NODE_IP="fd00::1")
@@ -280,7 +282,7 @@ def test_no_selector_matches_other_software_with_recommended_labels() -> None:
     selectors = [
         *(one["spec"]["selector"]["matchLabels"] for one in workloads(of)),
         *(one["spec"]["selector"] for one in services.own_services(of)),
-        *(one["spec"]["selector"] for one in services.external_services(of, 3)),
+        *(one["spec"]["selector"] for one in services.external_services(of, range(3))),
         *(one["spec"]["selector"]["matchLabels"] for one in policies.disruption_budgets(of)),
         *(one["spec"]["selector"]["matchLabels"] for one in policies.broker_budgets(of, is_held=False)),
         *(one["spec"]["podSelector"]["matchLabels"] for one in policies.network_policies(of)),
@@ -325,13 +327,13 @@ LISTENER = {**NODE_PORT, "type": "LoadBalancer"}
 )  # fmt: skip
 def test_external_addresses(listener: Json, service: Json, address: str | None) -> None:
     of = context(listeners=[listener])
-    found, pending = external_addresses(of, {("Service", "events-out-0"): service}, 1)
-    assert found == {"out": (address,)}
+    found, pending = external_addresses(of, {("Service", "events-out-0"): service}, range(1))
+    assert found == {"out": {0: address}}
     assert [one.broker for one in pending] == ([] if address else [0])
 
 
 def test_each_listener_has_a_service_for_each_broker_and_one_to_begin_at() -> None:
-    made = services.external_services(context(listeners=[{**LISTENER, "localTraffic": True}]), 2)
+    made = services.external_services(context(listeners=[{**LISTENER, "localTraffic": True}]), range(2))
     assert [one["metadata"]["name"] for one in made] == [
         "events-out-bootstrap",
         "events-out-0",
@@ -360,21 +362,23 @@ def test_settings_are_judged_by_what_brokers_have() -> None:
 
 
 def test_how_many_pods_there_shall_be() -> None:
-    assert scale(wanted=3, there=None, before=None).pods == 3
-    assert scale(wanted=3, there=3, before=None).movement is None
-    up = scale(wanted=5, there=3, before=None)
-    assert up.pods == 5 and up.movement == Movement(reason=Reason.UP, brokers=(3, 4))
+    assert scale(wanted=range(3), there=None, before=None).brokers == tuple(range(3))
+    assert scale(wanted=range(3), there=range(3), before=None).movement is None
+    up = scale(wanted=range(5), there=range(3), before=None)
+    assert up.brokers == tuple(range(5)) and up.movement == Movement(reason=Reason.UP, brokers=(3, 4))
     # What was begun continues, and adds to what comes.
     begun = Movement(reason=Reason.UP, brokers=(3,), total=4, left=2)
-    assert scale(wanted=4, there=4, before=begun).movement == begun
-    assert scale(wanted=5, there=4, before=begun).movement == Movement(reason=Reason.UP, brokers=(3, 4))
-    down = scale(wanted=2, there=4, before=None)
-    assert down.pods == 4 and down.movement == Movement(reason=Reason.DOWN, brokers=(2, 3))
+    assert scale(wanted=range(4), there=range(4), before=begun).movement == begun
+    assert scale(wanted=range(5), there=range(4), before=begun).movement == Movement(
+        reason=Reason.UP, brokers=(3, 4)
+    )
+    down = scale(wanted=range(2), there=range(4), before=None)
+    assert down.brokers == tuple(range(4)) and down.movement == Movement(reason=Reason.DOWN, brokers=(2, 3))
     # Thought better of: those that were being emptied are filled again.
-    back = scale(wanted=3, there=4, before=down.movement)
-    assert back.pods == 4 and back.movement == Movement(reason=Reason.DOWN, brokers=(3,))
+    back = scale(wanted=range(3), there=range(4), before=down.movement)
+    assert back.brokers == tuple(range(4)) and back.movement == Movement(reason=Reason.DOWN, brokers=(3,))
     assert back.stop_drain == (2,)
-    whole = scale(wanted=4, there=4, before=down.movement)
+    whole = scale(wanted=range(4), there=range(4), before=down.movement)
     assert whole.stop_drain == (2, 3) and whole.movement == Movement(reason=Reason.UP, brokers=(2, 3))
 
 
@@ -419,7 +423,7 @@ def test_extra_labels_and_annotations_never_replace_the_operators_own() -> None:
         controllers.controller_config_map(of),
         zookeeper.zookeeper_config_map(of, servers, EnsembleMembership(voters=(1, 2, 3))),
         *services.own_services(of),
-        *services.external_services(of, 3),
+        *services.external_services(of, range(3)),
         *policies.disruption_budgets(of),
         *policies.network_policies(of),
         *policies.service_accounts(of),

@@ -78,7 +78,7 @@ def test_brokers_that_are_gone_are_forgotten_and_others_stay(monkeypatch: pytest
     for name in ("BrokerAdmin", "LogAdmin"):
         monkeypatch.setattr(cluster_admin, name, lambda client: client)
     admin = HttpClusterAdmin(cast(Any, Known()))
-    assert run(admin.forget_brokers("b:9092", first=3)) == (3,)
+    assert run(admin.forget_brokers("b:9092", keep=(0, 1, 2))) == (3,)
     assert asked == [3, 4, 5]
 
 

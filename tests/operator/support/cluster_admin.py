@@ -143,8 +143,9 @@ class Brokers(BalancedLoad):
             raise self.failure
         if broker in self.silent:
             raise ConnectionFailed(f"broker {broker} says nothing")
-        pod = self.objects.get(PODS, "default", f"{self.cluster}-broker-{broker}")
-        assert pod is not None
+        pod = next(
+            pod for pod in self._pods("broker") if metadata(pod)["name"].rpartition("-")[2] == str(broker)
+        )
         uid = metadata(pod)["uid"]
         if uid not in self._files:
             self._files[uid] = self._file(broker)
@@ -226,9 +227,9 @@ class Brokers(BalancedLoad):
             raise ConnectionFailed("the connection was lost")
         self.throttles_ended += 1
 
-    async def forget_brokers(self, bootstrap: str, *, first: int) -> tuple[int, ...]:
+    async def forget_brokers(self, bootstrap: str, *, keep: Collection[int]) -> tuple[int, ...]:
         there = {int(str(metadata(pod)["name"]).rpartition("-")[2]) for pod in self._pods("broker")}
-        gone = tuple(sorted(broker for broker in self.emptied - there if broker >= first))
+        gone = tuple(sorted(broker for broker in self.emptied - there if broker not in keep))
         self.emptied -= set(gone)
         return gone
 

@@ -48,12 +48,13 @@ class Nodes:
         name, namespace = metadata(body)["name"], metadata(body)["namespace"]
         wanted, revision = int(body["spec"]["replicas"]), _revision(body)
         on_delete = body["spec"]["updateStrategy"]["type"] == "OnDelete"
-        names = [f"{name}-{number}" for number in range(wanted)]
+        first = int((body["spec"].get("ordinals") or {}).get("start") or 0)
+        names = [f"{name}-{number}" for number in range(first, first + wanted)]
         for pod in self._pods_of(body):
             outdated = not on_delete and metadata(pod)["labels"]["controller-revision-hash"] != revision
             if metadata(pod)["name"] not in names or outdated:
                 self._objects.delete(PODS, namespace, metadata(pod)["name"], uid=None, orphan=False)
-        for number, pod_name in enumerate(names):
+        for number, pod_name in enumerate(names, start=first):
             there = self._objects.get(PODS, namespace, pod_name)
             # Kubernetes makes missing claims of pods that have not started, too.
             if there is None or not _ready(there):
@@ -93,7 +94,11 @@ class Nodes:
             )
 
     def _pods_of(self, body: Json) -> list[Json]:
-        return self._objects.list(PODS, metadata(body)["namespace"], body["spec"]["selector"]["matchLabels"])
+        labels = body["spec"]["selector"]["matchLabels"]
+        pods = self._objects.list(PODS, metadata(body)["namespace"], labels)
+        # A set leaves pods of other sets alone, whatever their labels.
+        name = metadata(body)["name"]
+        return [pod for pod in pods if metadata(pod)["name"].rpartition("-")[0] == name]
 
     def _pod(self, body: Json, name: str, revision: str, labels: dict[str, str]) -> None:
         template = body["spec"]["template"]

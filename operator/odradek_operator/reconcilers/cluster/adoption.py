@@ -127,7 +127,8 @@ async def begin_adoption(run: ReconcileRun, looks: RecordLooks) -> ReconcileRun:
 
 def _has_earlier_data(run: ReconcileRun) -> bool:
     """Whether volumes are there before any pod is, or a registry that the Cluster does not run."""
-    sets = [run.context.object_name(component) for component in (BROKER, ZOOKEEPER)]
+    pools = [pool.suffix for pool in run.context.pools]
+    sets = [run.context.object_name(suffix) for suffix in (BROKER, ZOOKEEPER, *pools)]
     return run.context.spec.zookeeper.servers is None or any(run.claims(name) for name in sets)
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from odradek_operator.desired.names import (
     BROKER,
     CAUGHT_UP_LABEL,
     CLUSTER_LABEL,
+    POOL_LABEL,
     REPLACE_ANNOTATION,
     ROLL_ANNOTATION,
     ZOOKEEPER,
+    pool_suffix,
 )
 from odradek_operator.gateways.kubernetes import Json, metadata
 
@@ -107,15 +109,18 @@ def set_state(body: Json | None) -> SetState:
 
 
 def broker_pods(
-    pods: Iterable[Json], stateful_set: Json | None, at_risk: Mapping[str, VolumeAtRisk]
+    pods: Iterable[Json], stateful_sets: Iterable[Json] | None, at_risk: Mapping[str, VolumeAtRisk]
 ) -> tuple[BrokerPod, ...]:
     """The brokers' pods, sorted by number, without other pods.
 
-    `at_risk` are the volumes that do not outlive their pods, by pod.
+    `stateful_sets` are those of all pools; `at_risk` are the volumes that do not outlive their pods, by pod.
     """
-    newest = ((stateful_set or {}).get("status") or {}).get("updateRevision")
+    newest = {
+        str(metadata(one)["name"]): (one.get("status") or {}).get("updateRevision")
+        for one in stateful_sets or ()
+    }
     found = [
-        _broker_pod(pod, newest, at_risk.get(metadata(pod)["name"]))
+        _broker_pod(pod, newest.get(_set_of(pod)), at_risk.get(metadata(pod)["name"]))
         for pod in pods
         if _number(pod) is not None
     ]
@@ -164,8 +169,10 @@ def broker_numbers(objects: Objects) -> frozenset[int]:
 def is_broker(pod: Json) -> bool:
     """Whether a pod is a broker's: it has its labels, and the name that its StatefulSet gives."""
     labels = metadata(pod).get("labels") or {}
-    prefix, _, number = str(metadata(pod)["name"]).rpartition("-")
-    is_named = prefix == f"{labels.get(CLUSTER_LABEL)}-{BROKER}" and number.isdecimal()
+    number = str(metadata(pod)["name"]).rpartition("-")[2]
+    pool = labels.get(POOL_LABEL)
+    suffix = BROKER if pool is None else pool_suffix(str(pool))
+    is_named = _set_of(pod) == f"{labels.get(CLUSTER_LABEL)}-{suffix}" and number.isdecimal()
     return is_named and labels.get("app.kubernetes.io/component") == BROKER
 
 
@@ -204,6 +211,23 @@ def _broker_pod(pod: Json, newest: str | None, at_risk: VolumeAtRisk | None) -> 
         roll=asks_for_roll(pod),
         caught_up=labels.get(CAUGHT_UP_LABEL) == "true",
         at_risk=at_risk,
+    )
+
+
+def _set_of(pod: Json) -> str:
+    return str(metadata(pod)["name"]).rpartition("-")[0]
+
+
+def join_states(states: Sequence[SetState]) -> SetState:
+    """The state of several sets as of one."""
+    there = [one for one in states if one.there]
+    return SetState(
+        there=bool(there),
+        wanted=sum(one.wanted for one in there),
+        ready=sum(one.ready for one in there),
+        current=sum(one.current for one in there),
+        settled=bool(there) and all(one.settled for one in there),
+        deleting=any(one.deleting for one in there),
     )
 
 

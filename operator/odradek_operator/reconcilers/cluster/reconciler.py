@@ -7,7 +7,7 @@ A Cluster's workloads are its ZooKeeper servers, brokers and controllers, with t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
@@ -28,6 +28,7 @@ from odradek_operator.gateways.kubernetes import (
     CLUSTERS,
     NODES,
     PODS,
+    STATEFUL_SETS,
     Forbidden,
     Json,
     NotFound,
@@ -89,6 +90,7 @@ from odradek_operator.reconcilers.reconciler import (
     is_paused,
     status_of,
 )
+from odradek_operator.resources.brokers import BROKERS_MAX
 from odradek_operator.resources.cluster import ClusterSpec
 from odradek_operator.resources.cluster_status import ClusterStatus
 from odradek_operator.resources.structure import InvalidResource, parse
@@ -143,6 +145,9 @@ class ClusterReconciler:
         except ImageRefused as found:
             await report_unready(environment, body, before, found.refused.reason, found.refused.message)
             return None
+        except broker_count.PoolsCollide as collision:
+            await report_unready(environment, body, before, "PoolsCollide", str(collision))
+            return BLOCKED_SECONDS
         except (Refused, Forbidden) as refusal:
             message = (
                 "the operator cannot see what there is of this Cluster; give its role this right, or look at the "
@@ -169,7 +174,19 @@ class ClusterReconciler:
         objects = await self._applier.read(key, str(metadata(body)["uid"]))
         there = facts.set_state(objects.get(("StatefulSet", f"{key.name}-{BROKER}")))
         brokers_there = broker_count.brokers_there(there, facts.broker_numbers(objects), before.movement)
-        scale = broker_count.scale(wanted=spec.brokers.replicas, there=brokers_there, before=before.movement)
+        pools = broker_count.find_pools(spec.brokers, objects, key.name)
+        broker_count.check_pools(pools, spec.brokers)
+        of_pools = [
+            broker
+            for pool in pools
+            for broker in broker_count.pool_brokers_there(pool, objects, key.name, before.movement)
+        ]
+        is_new = brokers_there is None and not of_pools
+        scale = broker_count.scale(
+            wanted=broker_count.list_wanted_brokers(spec.brokers),
+            there=None if is_new else (*range(brokers_there or 0), *of_pools),
+            before=before.movement,
+        )
         stateful_set = objects.get(("StatefulSet", f"{key.name}-{BROKER}"))
         choice = choose_image(spec, self._settings.broker_image, before, stateful_set)
         begun = replace(
@@ -189,7 +206,7 @@ class ClusterReconciler:
             key=key,
             body=body,
             before=before,
-            context=self._context(key, body, sized, before, scale.pods, choice.image),
+            context=self._context(key, body, sized, before, scale, pools, choice.image),
             refused_image=choice.refused,
             servers_wanted=spec.zookeeper.servers.replicas if spec.zookeeper.servers is not None else None,
             environment=self._environment,
@@ -280,7 +297,17 @@ class ClusterReconciler:
     ) -> tuple[ReconcileRun, Findings]:
         """Remove the pods of brokers that are empty, and their volumes as the deletion policy says."""
         gone = broker_count.format_brokers(found.move.movement)
-        run = run.with_context(brokers=run.context.spec.brokers.replicas)
+        wanted = run.context.spec.brokers
+        left = broker_count.list_wanted_brokers(wanted)
+        pools = tuple(
+            replace(pool, pods=0 if pool.wanted is None else pool.wanted.replicas)
+            for pool in run.context.pools
+        )
+        addresses = {
+            name: {broker: one for broker, one in known.items() if broker in left}
+            for name, known in run.context.addresses.items()
+        }
+        run = run.with_context(brokers=wanted.replicas, pools=pools, addresses=addresses)
         volume_problem = await apply_brokers(run) or found.volume_problem
         await mark_contents_stale(run.environment, run.key)
         await run.report_event("BrokersRemoved", f"brokers {gone} were empty and are gone")
@@ -288,7 +315,14 @@ class ClusterReconciler:
         return run, found
 
     def _context(
-        self, key: Key, body: Json, spec: ClusterSpec, before: ClusterStatus, pods: int, image: str
+        self,
+        key: Key,
+        body: Json,
+        spec: ClusterSpec,
+        before: ClusterStatus,
+        scale: broker_count.Scale,
+        pools: Sequence[broker_count.PoolFound],
+        image: str,
     ) -> Context:
         annotations = metadata(body).get("annotations") or {}
         servers = spec.zookeeper.servers
@@ -301,7 +335,8 @@ class ClusterReconciler:
             zookeeper_image=(servers.image if servers else None) or self._settings.zookeeper_image,
             domain=self._settings.cluster_domain,
             operator_namespace=self._settings.home,
-            brokers=pods,
+            brokers=sum(broker < BROKERS_MAX for broker in scale.brokers),
+            pools=broker_count.pool_pods(pools, spec.brokers, scale.brokers),
             # An annotation that is taken away again asks for nothing.
             restart=str(annotations.get(RESTART_ANNOTATION) or before.restart or ""),
             addresses={},
@@ -367,12 +402,22 @@ async def apply_zookeeper(run: ReconcileRun) -> str | None:
 
 
 async def apply_brokers(run: ReconcileRun) -> str | None:
-    """Apply brokers' settings and StatefulSet; the answer is what is wrong with their volumes."""
+    """Apply brokers' settings and StatefulSets; the answer is what is wrong with their volumes."""
     if run.missing.holds(BROKER):
         return None
     await run.apply(brokers.broker_config_map(run.context))
     size = run.context.spec.brokers.storage.size
-    return await volumes.apply_stateful_set(run, brokers.broker_stateful_set(run.context), size)
+    problem = await volumes.apply_stateful_set(run, brokers.broker_stateful_set(run.context), size)
+    for pool in run.context.pools:
+        if pool.wanted is not None:
+            manifest = brokers.broker_stateful_set(run.context, pool)
+            of_pool = await volumes.apply_stateful_set(run, manifest, pool.wanted.storage.size)
+            problem = problem or of_pool
+        elif not pool.pods:
+            name = run.context.object_name(pool.suffix)
+            await run.delete(STATEFUL_SETS, name)
+            run.objects.pop(("StatefulSet", name), None)
+    return problem
 
 
 async def apply_controllers(run: ReconcileRun, *, is_held: bool) -> None:

@@ -82,12 +82,18 @@ class ReconcileRun:
 
     @property
     def broker_set(self) -> Json | None:
-        """The brokers' StatefulSet as it is."""
+        """The StatefulSet of the brokers from number 0 on, as it is."""
         return self.objects.get(("StatefulSet", self.context.object_name(BROKER)))
 
+    def broker_sets(self) -> list[Json]:
+        """The StatefulSets of brokers as they are, those of pools included."""
+        names = (BROKER, *(pool.suffix for pool in self.context.pools))
+        found = (self.objects.get(("StatefulSet", self.context.object_name(name))) for name in names)
+        return [body for body in found if body is not None]
+
     def brokers(self) -> facts.SetState:
-        """The state of the brokers' StatefulSet."""
-        return facts.set_state(self.broker_set)
+        """The state of the brokers' StatefulSets, as of one."""
+        return facts.join_states([facts.set_state(body) for body in self.broker_sets()])
 
     def controllers(self) -> facts.SetState:
         """The state of the controllers' Deployment."""
@@ -101,7 +107,7 @@ class ReconcileRun:
 
     def broker_pods(self) -> tuple[facts.BrokerPod, ...]:
         pods = [body for (kind, _), body in self.objects.items() if kind == "Pod" and facts.is_broker(body)]
-        return facts.broker_pods(pods, self.broker_set, self.at_risk)
+        return facts.broker_pods(pods, self.broker_sets(), self.at_risk)
 
     def server_pods(self) -> tuple[facts.ServerPod, ...]:
         stateful_set = self.objects.get(("StatefulSet", self.context.object_name(ZOOKEEPER)))

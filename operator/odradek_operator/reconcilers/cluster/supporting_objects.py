@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from odradek_operator.desired import brokers, controllers, policies, security, services, zookeeper
 from odradek_operator.desired.binding import binding_config_map, spark_config_map
-from odradek_operator.desired.names import BROKER, CONTROLLER, ZOOKEEPER
+from odradek_operator.desired.names import BROKER, CONTROLLER, POOL_LABEL, ZOOKEEPER
 from odradek_operator.desired.ways_in import ways_in
 from odradek_operator.gateways.kubernetes import Json, metadata
 from odradek_operator.gateways.secrets import Secrets, SecretTaken
@@ -33,7 +33,7 @@ async def check_manifests(run: ReconcileRun) -> None:
         *supporting_manifests(run),
         *policies.broker_budgets(context, is_held=True),
         brokers.broker_config_map(context),
-        _with_claims_of(run, brokers.broker_stateful_set(context)),
+        *(_with_claims_of(run, manifest) for manifest in brokers.broker_sets(context)),
         controllers.controller_config_map(context),
         controllers.controller_deployment(context),
     ]
@@ -78,7 +78,14 @@ async def apply_supporting_objects(run: ReconcileRun) -> ExternalAddresses:
     """Apply Services, budgets, policies and bindings. The answer is what brokers advertise because of them."""
     context, wanted = run.context, supporting_manifests(run)
     await run.apply_all(wanted)
-    found = external_addresses(context, run.objects, run.scale.pods, known=run.before.listeners)
+    pools = run.before.pools
+    found = external_addresses(
+        context,
+        run.objects,
+        run.scale.brokers,
+        known=run.before.listeners,
+        known_brokers=sorted(broker for pool in pools for broker in pool.brokers) if pools else None,
+    )
     # `evictions` applies the brokers' budgets, when it knows whether one may go.
     budgets = policies.broker_budgets(context, is_held=True)
     await _prune(run, [*policies.service_accounts(context), *wanted, *budgets])
@@ -90,7 +97,7 @@ def supporting_manifests(run: ReconcileRun) -> list[Json]:
     context = run.context
     servers = context.spec.zookeeper.servers
     keeps = servers is not None and keeps_servers(run.server_pods(), servers.size)
-    most = max(run.scale.pods, context.spec.brokers.replicas)
+    most = run.scale.brokers
     return [
         *services.own_services(context),
         *services.external_services(context, most),
@@ -104,13 +111,18 @@ def supporting_manifests(run: ReconcileRun) -> list[Json]:
     ]
 
 
+def is_of_pool(body: Json) -> bool:
+    """Whether a StatefulSet is a pool's: it goes when its brokers are empty, and not before."""
+    return body.get("kind") == "StatefulSet" and POOL_LABEL in (metadata(body).get("labels") or {})
+
+
 async def _prune(run: ReconcileRun, wanted: list[Json]) -> None:
     names = {BROKER, CONTROLLER, ZOOKEEPER}
     workloads = [
         body
         for (kind, name), body in run.objects.items()
         if kind in ("ConfigMap", "StatefulSet", "Deployment")
-        and name.removeprefix(f"{run.context.name}-") in names
+        and (name.removeprefix(f"{run.context.name}-") in names or is_of_pool(body))
     ]
     await run.applier.prune(
         run.key, [*wanted, *workloads, *run.records()], run.objects, owner=metadata(run.body)["uid"]

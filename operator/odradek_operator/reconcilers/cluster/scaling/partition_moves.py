@@ -21,9 +21,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveFound:
-    """The progress of a movement. `problem` forbids it; `unreachable` is why the brokers could not be asked."""
+    """The progress of a movement. `problem` forbids it; `unreachable` is why the brokers could not be asked.
+
+    With `is_held` it has not been looked at: it waits for other brokers.
+    """
 
     movement: Movement | None = None
+    is_held: bool = False
     problem: str | None = None
     unreachable: str | None = None
 
@@ -39,6 +43,11 @@ async def move_partitions(run: ReconcileRun, pods: Sequence[BrokerPod]) -> MoveF
         if run.scale.stop_drain:
             await run.admin.stop_drain(run.context.own_bootstrap, run.scale.stop_drain)
         if movement.reason == broker_count.Reason.DOWN:
+            staying = set(run.scale.brokers) - set(movement.brokers)
+            if run.context.pools and not staying.issubset(pod.broker for pod in pods if pod.ready):
+                return MoveFound(
+                    movement=movement, is_held=True
+                )  # What leaves a pool may have to go to the pods of another.
             return MoveFound(movement=await _drain_brokers(run, movement, bytes_per_second))
         return MoveFound(movement=await _fill_brokers(run, movement, pods, bytes_per_second))
     except InvalidReplicationFactor as refusal:
@@ -80,7 +89,7 @@ async def forget_removed_brokers(run: ReconcileRun) -> None:
     Their pods take a while to end, so every run looks, and this one does not wait. The next one asks again.
     """
     try:
-        forgotten = await run.admin.forget_brokers(run.context.own_bootstrap, first=run.context.brokers)
+        forgotten = await run.admin.forget_brokers(run.context.own_bootstrap, keep=run.context.broker_ids)
     except OdradekError as failure:
         logger.info("brokers that were removed are not forgotten yet: %s", failure)
         return

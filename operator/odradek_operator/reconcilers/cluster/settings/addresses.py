@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -11,6 +11,7 @@ from odradek_operator.desired.services import service_name
 from odradek_operator.desired.ways_in import fill_host
 from odradek_operator.gateways.kubernetes import Json
 from odradek_operator.reconcilers.cluster.facts import Objects
+from odradek_operator.resources.brokers import BROKERS_MAX
 from odradek_operator.resources.cluster_status import ListenerStatus
 from odradek_operator.resources.listeners import (
     PASSED_THROUGH,
@@ -37,25 +38,35 @@ class PendingAddresses:
 class ExternalAddresses(NamedTuple):
     """`host:port` by listener and broker, None where Kubernetes has not given one yet; and what is missing."""
 
-    by_listener: dict[str, tuple[str | None, ...]]
+    by_listener: dict[str, dict[int, str | None]]
     pending: tuple[PendingAddresses, ...]
 
 
 def external_addresses(
-    context: Context, objects: Objects, brokers: int, *, known: Sequence[ListenerStatus] = ()
+    context: Context,
+    objects: Objects,
+    brokers: Collection[int],
+    *,
+    known: Sequence[ListenerStatus] = (),
+    known_brokers: Sequence[int] | None = None,
 ) -> ExternalAddresses:
-    """The addresses of the external listeners for the first `brokers` brokers.
+    """The addresses of the external listeners for the brokers with these numbers.
 
-    A load balancer that has lost its address for now keeps the one that is `known`. Otherwise brokers would restart
-    twice: to remove the address, and to take the new one.
+    A load balancer that has lost its address for now keeps the one that is `known`, in the order of `known_brokers`.
+    Otherwise brokers would restart twice: to remove the address, and to take the new one.
     """
-    known_hosts = {one.name: one.brokers for one in known if one.type == ListenerType.LOAD_BALANCER}
-    addresses: dict[str, tuple[str | None, ...]] = {}
+    order = range(BROKERS_MAX) if known_brokers is None else known_brokers
+    known_hosts = {
+        one.name: dict(zip(order, one.brokers, strict=False))
+        for one in known
+        if one.type == ListenerType.LOAD_BALANCER
+    }
+    addresses: dict[str, dict[int, str | None]] = {}
     pending: list[PendingAddresses] = []
     for listener in context.spec.listeners:
         by_broker = {one.broker: one for one in listener.brokers}
-        found: list[str | None] = []
-        for broker in range(brokers):
+        found: dict[int, str | None] = {}
+        for broker in brokers:
             service = objects.get(("Service", service_name(context, listener, broker)))
             given = by_broker.get(broker) or BrokerAddress(broker=broker)
             host = _host(context, listener, given, service)
@@ -64,9 +75,9 @@ def external_addresses(
                 what = "an address from the load balancer" if host is None else "a port of the nodes"
                 pending.append(PendingAddresses(listener.name, broker, what))
             if host is None and listener.type is ListenerType.LOAD_BALANCER:
-                host = _host_before(known_hosts.get(listener.name, ()), broker)
-            found.append(None if host is None or port is None else f"{_bracket_host(host)}:{port}")
-        addresses[listener.name] = tuple(found)
+                host = _host_before(known_hosts.get(listener.name, {}), broker)
+            found[broker] = None if host is None or port is None else f"{_bracket_host(host)}:{port}"
+        addresses[listener.name] = found
     return ExternalAddresses(addresses, tuple(pending))
 
 
@@ -131,8 +142,8 @@ def _ingress(service: Json | None) -> str | None:
     return (found[0].get("hostname") or found[0].get("ip")) if found else None
 
 
-def _host_before(addresses: Sequence[str], broker: int) -> str | None:
-    address = addresses[broker] if broker < len(addresses) else PENDING
+def _host_before(addresses: Mapping[int, str], broker: int) -> str | None:
+    address = addresses.get(broker, PENDING)
     return None if address == PENDING else address.rpartition(":")[0].strip("[]")
 
 

@@ -167,7 +167,7 @@ def _hosts(run: ReconcileRun, addresses: ExternalAddresses) -> Iterable[str]:
     """Hosts that are advertised to clients outside; for ${NODE_IP} the addresses of the brokers' nodes."""
     nodes = sorted({pod.node_address for pod in run.broker_pods() if pod.node_address})
     for listener in run.context.spec.listeners:
-        found = [one for one in addresses.by_listener.get(listener.name, ()) if one is not None]
+        found = [one for one in addresses.by_listener.get(listener.name, {}).values() if one is not None]
         if listener.type is not ListenerType.INTERNAL:
             begin = bootstrap_address(run.context, listener, run.objects, nodes)
             found += [] if begin is None else [begin]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from odradek_operator.desired import brokers, controllers, zookeeper
 from odradek_operator.desired.names import BROKER, CONTROLLER, ZOOKEEPER, Context
 from odradek_operator.desired.zookeeper_access import LOGIN_SUFFIX
-from odradek_operator.gateways.kubernetes import Json, Kubernetes
+from odradek_operator.gateways.kubernetes import Json, Kubernetes, metadata
 from odradek_operator.reconcilers.cluster.facts import Objects
 from odradek_operator.reconcilers.references import find_missing
 
@@ -61,24 +61,23 @@ async def find_missing_references(
     """Raises KubernetesError."""
     own = {context.object_name(name) for name in (BROKER, CONTROLLER, ZOOKEEPER, "broker-tls", LOGIN_SUFFIX)}
     servers = context.spec.zookeeper.servers
-    manifests: dict[str, Json] = {
-        BROKER: brokers.broker_stateful_set(context),
-        CONTROLLER: controllers.controller_deployment(context),
+    manifests: dict[str, list[Json]] = {
+        BROKER: brokers.broker_sets(context),
+        CONTROLLER: [controllers.controller_deployment(context)],
     }
     if servers is not None:
-        manifests[ZOOKEEPER] = zookeeper.zookeeper_stateful_set(context, servers)
+        manifests[ZOOKEEPER] = [zookeeper.zookeeper_stateful_set(context, servers)]
     found = {component: objects.get((kind, context.object_name(component))) for component, kind in _SETS}
     wanted: dict[str, tuple[str, ...]] = {}
     now: dict[str, tuple[str, ...]] = {}
-    for component, manifest in manifests.items():
-        wanted[component] = await find_missing(
-            kubernetes, context.namespace, [manifest["spec"]["template"]], own=own
-        )
-        there = found[component]
-        if there is not None and there["spec"]["template"] != manifest["spec"]["template"]:
-            template = there["spec"]["template"]
-            now[component] = await find_missing(kubernetes, context.namespace, [template], own=own)
-        elif there is not None:
+    for component, made in manifests.items():
+        templates = [one["spec"]["template"] for one in made]
+        wanted[component] = await find_missing(kubernetes, context.namespace, templates, own=own)
+        there = [objects.get((str(one["kind"]), str(metadata(one)["name"]))) for one in made]
+        templates_there = [one["spec"]["template"] for one in there if one is not None]
+        if templates_there and templates_there != templates:
+            now[component] = await find_missing(kubernetes, context.namespace, templates_there, own=own)
+        elif templates_there:
             now[component] = wanted[component]
     return MissingReferences(
         wanted=wanted,

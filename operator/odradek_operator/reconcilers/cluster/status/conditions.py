@@ -103,7 +103,7 @@ def _describe_full(directories: Mapping[int, str]) -> str:
 
 
 def _ready_condition(run: ReconcileRun, found: Findings) -> Condition:
-    wanted, present = run.context.spec.brokers.replicas, run.context.brokers
+    wanted, present = run.context.spec.brokers.total, len(run.context.broker_ids)
     serving = sum(pod.ready for pod in found.pods)
     if found.data_problem:
         return ready_condition(False, DATA_LOST, found.data_problem)

@@ -98,6 +98,7 @@ class Findings:
             movement is not None
             and movement.reason == Reason.DOWN
             and movement.left == 0
+            and not self.move.is_held
             and self.unreachable is None
             and self.move.problem is None
         )

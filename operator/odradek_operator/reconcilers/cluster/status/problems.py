@@ -42,13 +42,19 @@ async def read_problems(
     not_made: dict[str, str] = {}
     of_pods: dict[str, str] = {}
     events = _Events(kubernetes, context.namespace, now)
-    for component, kind in _SETS:
-        name = context.object_name(component)
+    of_pools = [(BROKER, "StatefulSet", context.object_name(pool.suffix)) for pool in context.pools]
+    own = [(component, kind, context.object_name(component)) for component, kind in _SETS]
+    for component, kind, name in (*own, *of_pools):
         body = objects.get((kind, name))
         state = set_state(body)
         if body is None or state.ready >= state.wanted:
             continue
-        pods = [one for (sort, pod), one in objects.items() if sort == "Pod" and pod.startswith(f"{name}-")]
+        pods = [
+            one
+            for (sort, pod), one in objects.items()
+            if sort == "Pod"
+            and (pod.startswith(f"{name}-") if kind == "Deployment" else pod.rpartition("-")[0] == name)
+        ]
         if len(pods) < state.wanted:
             refused = replica_failure(body) if kind == "Deployment" else await events.find_newest(kind, name)
             if refused is not None:

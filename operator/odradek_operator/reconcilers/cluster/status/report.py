@@ -9,6 +9,7 @@ from typing import Final
 from odradek_operator.desired.names import BROKER, CONTROLLER, ZOOKEEPER
 from odradek_operator.gateways.kubernetes import Forbidden, Json, KubernetesError, metadata
 from odradek_operator.reconcilers.cluster.adoption import cut_names
+from odradek_operator.reconcilers.cluster.facts import set_state
 from odradek_operator.reconcilers.cluster.rolling.last_step import LastStep
 from odradek_operator.reconcilers.cluster.run import ReconcileRun, mark_contents_stale
 from odradek_operator.reconcilers.cluster.settings.addresses import NODE_IP, PENDING, bootstrap_address
@@ -26,7 +27,7 @@ from odradek_operator.reconcilers.cluster.storage.volume_claims import is_bound
 from odradek_operator.reconcilers.cluster.zookeeper import ensemble
 from odradek_operator.reconcilers.reconciler import Environment, conditions_of
 from odradek_operator.resources.adoption import AdoptionState
-from odradek_operator.resources.cluster_status import ClusterStatus, ListenerStatus, Pods
+from odradek_operator.resources.cluster_status import ClusterStatus, ListenerStatus, Pods, PoolStatus
 from odradek_operator.resources.conditions import READY, is_ready, ready_condition
 
 _EVENTS_MAX: Final = 3
@@ -45,6 +46,7 @@ def cluster_status(run: ReconcileRun, found: Findings) -> ClusterStatus:
     return replace(
         before,
         brokers=pods,
+        pools=_pools(run, found),
         controllers=Pods(
             wanted=spec.controllers.replicas, ready=controllers.ready, current=controllers.current
         ),
@@ -122,10 +124,33 @@ def _broker_counts(run: ReconcileRun, found: Findings) -> Pods:
     outdated = {*found.settings.unknown, *found.roll.left}
     current = sum(pod.ready and pod.broker not in outdated and not pod.deleting for pod in found.pods)
     return Pods(
-        wanted=run.context.spec.brokers.replicas,
+        wanted=run.context.spec.brokers.total,
         ready=sum(pod.ready for pod in found.pods),
         current=current if run.brokers().settled else 0,
     )
+
+
+def _pools(run: ReconcileRun, found: Findings) -> tuple[PoolStatus, ...]:
+    """The brokers by pool; empty where there are no pools."""
+    context = run.context
+    if not context.pools:
+        return ()
+    of_pools = [
+        (pool.name, pool.suffix, 0 if pool.wanted is None else pool.wanted.replicas) for pool in context.pools
+    ]
+    rows = []
+    for name, suffix, wanted in (("", BROKER, context.spec.brokers.replicas), *of_pools):
+        pods = [pod for pod in found.pods if pod.name == f"{context.object_name(suffix)}-{pod.broker}"]
+        rows.append(
+            PoolStatus(
+                name=name,
+                wanted=wanted,
+                ready=sum(pod.ready for pod in pods),
+                current=sum(pod.ready and pod.current for pod in pods),
+                brokers=tuple(pod.broker for pod in pods),
+            )
+        )
+    return tuple(rows)
 
 
 def _is_whole(run: ReconcileRun, found: Findings, pods: Pods) -> bool:
@@ -142,7 +167,7 @@ def _listeners(run: ReconcileRun, found: Findings) -> tuple[ListenerStatus, ...]
             bootstrap=bootstrap_address(run.context, listener, run.objects, nodes),
             brokers=tuple(
                 (address or PENDING).replace(NODE_IP, by_broker.get(broker, ""))
-                for broker, address in enumerate(run.context.addresses.get(listener.name, ()))
+                for broker, address in sorted(run.context.addresses.get(listener.name, {}).items())
             ),
         )
         for listener in run.context.spec.listeners
@@ -215,8 +240,10 @@ def _find_pending_set(run: ReconcileRun) -> str | None:
     servers = run.zookeeper()
     if servers is not None and servers.there and not servers.settled:
         return run.context.object_name(ZOOKEEPER)
-    brokers = run.brokers()
-    return run.context.object_name(BROKER) if brokers.there and not brokers.settled else None
+    for body in run.broker_sets():
+        if not set_state(body).settled:
+            return str(metadata(body)["name"])
+    return None
 
 
 def _with_problem(step: LastStep | None, problems: Problems) -> LastStep | None:

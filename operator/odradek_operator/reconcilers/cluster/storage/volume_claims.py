@@ -87,7 +87,12 @@ def is_bound(claim: Json) -> bool:
 
 def claims_of(claims: Iterable[Json], stateful_set: str) -> list[Json]:
     """The claims that a StatefulSet made."""
-    return [claim for claim in claims if str(metadata(claim)["name"]).startswith(f"{VOLUME}-{stateful_set}-")]
+    found = []
+    for claim in claims:
+        prefix, _, number = str(metadata(claim)["name"]).rpartition("-")
+        if prefix == f"{VOLUME}-{stateful_set}" and number.isdecimal():
+            found.append(claim)
+    return found
 
 
 def storage_class(claim: Json) -> str | None:

@@ -206,8 +206,9 @@ def _has_access(run: ReconcileRun) -> bool:
 def _logins_of(run: ReconcileRun, component: str, kind: str) -> list[str | None]:
     """The logins of a component's pods, and of those that would be made."""
     body = run.objects.get((kind, run.context.object_name(component)))
+    sets = run.broker_sets() if component == BROKER else () if body is None else (body,)
     return [
-        *(() if body is None else (_of_template(body),)),
+        *(_of_template(one) for one in sets),
         *(_of_pod(pod) for pod in _pods(run, component)),
     ]
 

@@ -35,7 +35,7 @@ def with_size(spec: ClusterSpec, name: str, before: ClusterStatus, objects: Obje
         size = max(servers.replicas or len(before.ensemble.voters), *before.ensemble.voters)
     else:
         there = _size_before(name, before, objects)
-        size = there or servers.replicas or (1 if spec.brokers.replicas == 1 else ENSEMBLE_SIZE)
+        size = there or servers.replicas or (1 if spec.brokers.total == 1 else ENSEMBLE_SIZE)
     return replace(spec, zookeeper=replace(spec.zookeeper, servers=replace(servers, replicas=size)))
 
 
