@@ -90,6 +90,7 @@ from odradek.foundation.errors import (
     SettingError as SettingError,
     StaleBrokerEpoch as StaleBrokerEpoch,
     StaleMemberEpoch as StaleMemberEpoch,
+    StreamsInvalidTopology as StreamsInvalidTopology,
     ThrottlingQuotaExceeded as ThrottlingQuotaExceeded,
     TopicAlreadyExists as TopicAlreadyExists,
     TopicDeletionDisabled as TopicDeletionDisabled,

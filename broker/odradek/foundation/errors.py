@@ -299,6 +299,10 @@ class FencedMemberEpoch(RequestError):
     """The member's epoch is not the coordinator's."""
 
 
+class StreamsInvalidTopology(RequestError):
+    """The topology of a Kafka Streams application can never run."""
+
+
 class StaleMemberEpoch(RequestError):
     """The member must fetch its new epoch with a heartbeat and try again."""
 

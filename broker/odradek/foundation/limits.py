@@ -234,6 +234,14 @@ COORDINATOR_BATCH_BYTES_MAX: Final = 512 * 1024
 # get an error that they retry: a slow disk or replica must not fill the memory.
 COORDINATOR_WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 
+# Subtopologies of a Kafka Streams application. Each has its own tasks, and an application has some dozens at most. The
+# numbers of partitions are found in rounds, so their time grows with the square of this.
+STREAMS_SUBTOPOLOGIES_MAX: Final = 1_000
+
+# Names of internal topics that could not be made, and how long a heartbeat says why. They are tried again after that.
+INTERNAL_TOPIC_FAILURES_MAX: Final = 1_000
+INTERNAL_TOPIC_FAILURE_SECONDS_MAX: Final = 60.0
+
 # Settings, quotas, credentials and reassignments that one request may change, as in Kafka: they are written together.
 CHANGES_PER_REQUEST_MAX: Final = 10_000
 

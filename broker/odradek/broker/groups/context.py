@@ -10,10 +10,12 @@ from odradek.broker.groups.consumer.patterns import TopicPatterns
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import CoordinatorLoadInProgress, UnknownMemberId, UnsupportedVersion
 from odradek.foundation.settings.broker_settings import Settings
+from odradek.metadata.image.features import STREAMS_VERSION
 from odradek.metadata.image.group_configs import FENCED_UNTIL_KEY, group_value, parse_fenced_until_ms
 from odradek.metadata.image.image import ClusterImage, ImageHolder, ResourceKind
 
 CONSUMER_PROTOCOL = "consumer"
+STREAMS_PROTOCOL = "streams"
 
 Result = TypeVar("Result")
 
@@ -101,6 +103,7 @@ class GroupContext:
         self.patterns = TopicPatterns()
         self.commits = 0
         self.rebalances = 0  # of classic groups, that have ended
+        self.streams_rebalances = 0  # new epochs of Streams groups
 
     def session_timeout_ms(self, group_id: str) -> int:
         """The time that a member of a consumer group may send no heartbeat."""
@@ -109,6 +112,19 @@ class GroupContext:
     def heartbeat_interval_ms(self, group_id: str) -> int:
         """The time between heartbeats that members of a consumer group are asked for."""
         return self._group_value("consumer.heartbeat.interval.ms", group_id)
+
+    def streams_value(self, name: str, group_id: str) -> int:
+        """A setting of a Streams group: `streams.` and `name` of the group, else the broker's."""
+        return self._group_value(f"streams.{name}", group_id)
+
+    def streams_rack_tags(self, group_id: str) -> tuple[str, ...]:
+        """The tags of clients that standby tasks are to be spread by, where an assignor does that."""
+        texts = self.images.current.config(ResourceKind.GROUP, group_id)
+        text = texts.get("streams.rack.aware.assignment.tags")
+        if text is None:
+            tags: tuple[str, ...] = self.settings.group_streams_rack_aware_assignment_tags
+            return tags
+        return tuple(tag.strip() for tag in text.split(",") if tag.strip())
 
     def _group_value(self, key: str, group_id: str) -> int:
         texts = self.images.current.config(ResourceKind.GROUP, group_id)
@@ -120,4 +136,17 @@ class GroupContext:
             raise UnsupportedVersion(
                 "this broker does not serve the consumer protocol: group.coordinator.rebalance.protocols is "
                 f"{','.join(self.settings.group_coordinator_rebalance_protocols)}; use group.protocol=classic"
+            )
+
+    def check_streams_protocol(self) -> None:
+        """Raises UnsupportedVersion where Streams groups are not served, or streams.version is 0."""
+        if STREAMS_PROTOCOL not in self.settings.group_coordinator_rebalance_protocols:
+            raise UnsupportedVersion(
+                "this broker does not serve the streams protocol: group.coordinator.rebalance.protocols is "
+                f"{','.join(self.settings.group_coordinator_rebalance_protocols)}; use group.protocol=classic"
+            )
+        if self.images.current.features.level(STREAMS_VERSION) < 1:
+            raise UnsupportedVersion(
+                "this cluster does not serve the streams protocol yet: its feature level streams.version is 0; raise "
+                "it to 1, or use group.protocol=classic"
             )

@@ -73,7 +73,7 @@ class Conversion:
         if consumer is not None:
             return consumer, []
         group = self._groups.classic(group_id)
-        if not is_join:
+        if not is_join or (group is None and group_id in self._groups):
             raise self._groups.missing(group_id, "consumer")
         if group is None:
             return ConsumerGroup(group_id, self._host), []

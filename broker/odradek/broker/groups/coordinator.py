@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from odradek.broker.coordination.runtime import CoordinatorRuntime
 from odradek.broker.coordination.shard import DeferredAnswer, Shard
@@ -26,6 +26,7 @@ from odradek.broker.groups.classic.members import (
 from odradek.broker.groups.consumer.requests import ConsumerGroupHeartbeat, Outcome, check_heartbeat
 from odradek.broker.groups.context import GroupContext, InThread
 from odradek.broker.groups.expiration import Expiration
+from odradek.broker.groups.internal_topics import CreateTopics, InternalTopics
 from odradek.broker.groups.offset_requests import OffsetRequests
 from odradek.broker.groups.state_machine import GroupStateMachine
 from odradek.foundation.clock import Clock
@@ -34,6 +35,9 @@ from odradek.foundation.errors import InvalidGroupId, InvalidSessionTimeout, Req
 from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.image.image import ClusterImage, ImageHolder
 from odradek.wire.protocol.group_partitions import OFFSETS_TOPIC
+
+if TYPE_CHECKING:
+    from odradek.broker.groups.streams.requests import StreamsGroupHeartbeat, StreamsOutcome
 
 TOPIC: Final = CoordinatedTopic(
     name=OFFSETS_TOPIC,
@@ -60,7 +64,9 @@ class GroupCoordinator:
         images: ImageHolder,
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
         in_thread: InThread | None = None,
+        create_topics: CreateTopics | None = None,
     ) -> None:
+        """`create_topics` asks the controller for the internal topics of Kafka Streams applications."""
         self.context = context = GroupContext(
             clock=clock, settings=settings, images=images, new_id=new_id, in_thread=in_thread
         )
@@ -78,6 +84,7 @@ class GroupCoordinator:
         self.offsets = OffsetRequests(self.runtime, context)
         self.admin = GroupAdministration(self.runtime, context)
         self.expiration = Expiration(self.runtime, context)
+        self.internal_topics = InternalTopics(create_topics)
 
     # --- life -----------------------------------------------------------------------------------------------
 
@@ -85,6 +92,7 @@ class GroupCoordinator:
         """Begin to serve: load the partitions that this broker leads, and follow the image from now on."""
         tasks = self.runtime.start("groups", self.context.images, self._image_changed)
         tasks.start(self.expiration.run(), name="housekeeping")
+        self.internal_topics.start(tasks)
 
     async def stop(self) -> None:
         """Serve no more, answer every request that waits with NotCoordinator, and end every background task."""
@@ -222,6 +230,25 @@ class GroupCoordinator:
             shard = self.runtime.shard(group_id)
             shard.when_serving(
                 group_id, lambda: shard.machine.consumers.heartbeat(group_id, request, answer), answer
+            )
+        except RequestError as error:
+            answer(without_trace(error))
+        return answer.get()
+
+    # --- members of the streams protocol --------------------------------------------------------------------
+
+    def streams_heartbeat(
+        self, group_id: str, request: StreamsGroupHeartbeat
+    ) -> StreamsOutcome | Awaitable[StreamsOutcome]:
+        """Join a Streams group, stay in it or leave it; gives the result or the error to answer.
+
+        The caller has checked the request (`streams.requests.check_streams_heartbeat`).
+        """
+        answer: DeferredAnswer[StreamsOutcome] = DeferredAnswer()
+        try:
+            shard = self.runtime.shard(group_id)
+            shard.when_serving(
+                group_id, lambda: shard.machine.streams.heartbeat(group_id, request, answer), answer
             )
         except RequestError as error:
             answer(without_trace(error))

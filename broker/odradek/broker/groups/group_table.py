@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 from odradek.broker.groups.classic.group import ClassicGroup
 from odradek.broker.groups.consumer.group import ConsumerGroup
 from odradek.broker.groups.group import Group
 from odradek.foundation.errors import GroupIdNotFound
+
+if TYPE_CHECKING:
+    from odradek.broker.groups.streams.group import StreamsGroup
 
 
 class GroupTable(dict[str, Group]):
@@ -26,3 +31,8 @@ class GroupTable(dict[str, Group]):
         """The group if it is a consumer group."""
         group = self.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
+
+    def streams(self, group_id: str) -> StreamsGroup | None:
+        """The group if it is a Streams group. Its module is loaded by the first one."""
+        group = self.get(group_id)
+        return cast("StreamsGroup", group) if group is not None and group.kind == "streams" else None

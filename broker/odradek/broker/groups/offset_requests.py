@@ -80,7 +80,14 @@ class OffsetRequests:
             self._context.fences.check_may_stay(group_id)
         group = shard.machine.groups.get(group_id)
         if group is not None:
-            by = Committer(member_id, instance_id, generation, version, is_transactional=writer is not None)
+            by = Committer(
+                member_id,
+                instance_id,
+                generation,
+                version,
+                is_transactional=writer is not None,
+                partitions=[(topic, partition) for topic, partition, _ in commits],
+            )
             try:
                 group.validate_offset_commit(by)
             except StaleMemberEpoch as error:

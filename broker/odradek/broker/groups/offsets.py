@@ -11,7 +11,7 @@ A commit with a retention of its own (OffsetCommit v2 to v4) expires by that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from odradek.broker.groups.schema import OffsetAndMetadata
@@ -26,7 +26,7 @@ class Committer(NamedTuple):
     """The maker of a commit, as it describes itself. `version` is the one of OffsetCommit.
 
     `is_transactional` is for TxnOffsetCommit: a commit without a member is allowed to a group with members, and one
-    of a member while the group rebalances.
+    of a member while the group rebalances. `partitions` are those of the commit, as (topic, partition).
     """
 
     member_id: str
@@ -34,6 +34,7 @@ class Committer(NamedTuple):
     generation: int
     version: int
     is_transactional: bool = False
+    partitions: Sequence[TopicPartitionKey] = ()
 
     @property
     def names_member(self) -> bool:

@@ -7,9 +7,10 @@ null value (a tombstone) removes what the key names. Kinds:
     2     a classic group        see `classic.schema`
     3-8   consumer groups        see `consumer.schema`
     16    a resolved pattern     see `consumer.schema`
+    17-23 Streams groups         see `streams.schema`
 
-The coordinator does not read other kinds (share groups, streams groups, those of later versions). It never writes or
-removes such records.
+The coordinator does not read other kinds (share groups, those of later versions). It never writes or removes such
+records.
 """
 
 from __future__ import annotations
@@ -25,6 +26,20 @@ from odradek.wire.protocol.declared import Declaration, FieldRow
 
 KIND_OFFSET_LEGACY: Final = 0
 KIND_OFFSET: Final = 1
+
+
+class StreamsRecordKind:
+    """The number of each kind of record of Streams groups. Here, so that no other log loads what reads them."""
+
+    GROUP: Final = 17
+    MEMBER: Final = 19
+    TARGET_EPOCH: Final = 20
+    TARGET: Final = 21
+    CURRENT: Final = 22
+    TOPOLOGY: Final = 23
+
+
+KINDS_OF_STREAMS_GROUPS: Final = frozenset((17, 19, 20, 21, 22, 23))
 
 # The versions that Kafka 4.1 writes. An offset with an expiry of its own (OffsetCommit v2 to v4) is written in version
 # 1, the only one that has the field. Topic ids are read and, as by Kafka, not written for commits by name.

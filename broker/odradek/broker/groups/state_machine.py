@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from odradek.broker.coordination.records import kind_of
 from odradek.broker.coordination.shard import Shard, ShardState, StateMachine
@@ -37,6 +37,7 @@ from odradek.broker.groups.pending_offsets import PendingOffsets
 from odradek.broker.groups.schema import (
     KIND_OFFSET,
     KIND_OFFSET_LEGACY,
+    KINDS_OF_STREAMS_GROUPS,
     OffsetAndMetadata,
     OffsetKey,
     decode_offset_key,
@@ -48,6 +49,9 @@ from odradek.foundation.errors import GroupIdNotFound, OdradekError
 from odradek.foundation.ids import TopicId
 from odradek.foundation.words import count
 from odradek.wire.records.control import Marker
+
+if TYPE_CHECKING:
+    from odradek.broker.groups.streams.requests import StreamsRequests
 
 logger = logging.getLogger(__name__)
 
@@ -69,12 +73,22 @@ class GroupStateMachine:
         self.new_id = context.new_id
         self.max_size: int = context.settings.group_max_size
         self.initial_rebalance_delay_ms: int = context.settings.group_initial_rebalance_delay_ms
-        parts = GroupParts(self.groups, shard, context)
+        self._parts = parts = GroupParts(self.groups, shard, context)
+        self._streams: StreamsRequests | None = None
         conversion = Conversion(parts, host=self)
         self.consumers = ConsumerRequests(parts, conversion)
         self.classic_members = ClassicMembers(parts, conversion, host=self)
         self.session_timeout_ms = context.session_timeout_ms
         self.expire_members, self.fence_members = self.consumers.expire_members, self.consumers.fence
+
+    @property
+    def streams(self) -> StreamsRequests:
+        """The heartbeats of Streams groups. Their modules are loaded with the first group."""
+        if self._streams is None:
+            from odradek.broker.groups.streams.requests import StreamsRequests
+
+            self._streams = StreamsRequests(self._parts, host=self)
+        return self._streams
 
     # --- what groups ask of their host ----------------------------------------------------------------------
 
@@ -87,8 +101,8 @@ class GroupStateMachine:
 
     # --- groups ---------------------------------------------------------------------------------------------
 
-    def join_after_removal(self, group: ConsumerGroup, request: JoinRequest, answer: AnswerJoin) -> None:
-        """Replace an empty consumer group by a classic one of the same id, and join that."""
+    def join_after_removal(self, group: Group, request: JoinRequest, answer: AnswerJoin) -> None:
+        """Replace an empty consumer or Streams group by a classic one of the same id, and join that."""
 
         def on_written(error: OdradekError | None) -> None:
             try:
@@ -297,6 +311,8 @@ class GroupStateMachine:
             self._replay_classic(decode_classic_group_key(key), value)
         elif kind in consumer_schema.KINDS:
             self._replay_consumer(consumer_schema.decode_key(kind, key), value)
+        elif kind in KINDS_OF_STREAMS_GROUPS:
+            self.streams.replay(kind, key, value)
         else:
             return False
         return True

@@ -164,7 +164,12 @@ class Coordinators:
             commit_timeout_ms=settings.offsets_commit_timeout_ms,
         )
         self.started_groups = GroupCoordinator(
-            log, clock=self._clock, settings=settings, images=self._images, in_thread=self._in_thread
+            log,
+            clock=self._clock,
+            settings=settings,
+            images=self._images,
+            in_thread=self._in_thread,
+            create_topics=self._controller.create_internal_topics,
         )
         self.started_groups.start()
         return self.started_groups

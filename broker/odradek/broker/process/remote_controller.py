@@ -190,6 +190,11 @@ class RemoteController:
         topics = self._images.current.topics
         return [topics.get(name) or failures.get(name) or topic_plans.unknown_topic(name) for name in names]
 
+    async def create_internal_topics(self, topics: Sequence[NewTopic]) -> list[Outcome]:
+        """See `ControllerApi`. Raises nothing: a controller that is away is an outcome."""
+        failures = await self._create([_topic_fields(topic) for topic in topics])
+        return [failures.get(topic.name) for topic in topics]
+
     async def _create(self, wanted: Sequence[Mapping[str, Any]]) -> dict[str, RequestError]:
         """The errors of those that could not be created."""
         try:
@@ -220,13 +225,7 @@ class RemoteController:
             new = internal_topic(name, settings=settings, broker_count=_BROKERS_ENOUGH)
         else:
             new = NewTopic(name, settings.num_partitions, settings.default_replication_factor)
-        return {
-            "name": new.name,
-            "num_partitions": new.partition_count,
-            "replication_factor": new.replication_factor,
-            "assignments": [],
-            "configs": [{"name": key, "value": text} for key, text in new.config.items()],
-        }
+        return _topic_fields(new)
 
     # --- its state -----------------------------------------------------------------------------------------------
 
@@ -392,6 +391,17 @@ class RemoteController:
         if error is not None:
             raise error
         return response.left
+
+
+def _topic_fields(new: NewTopic) -> dict[str, Any]:
+    """A topic in CreateTopics."""
+    return {
+        "name": new.name,
+        "num_partitions": new.partition_count,
+        "replication_factor": new.replication_factor,
+        "assignments": [],
+        "configs": [{"name": key, "value": text} for key, text in new.config.items()],
+    }
 
 
 def _by_topic(proposals: Sequence[Proposal]) -> list[dict[str, object]]:

@@ -38,6 +38,8 @@ FAMILIES: Final[dict[int, str]] = {
             ApiKey.DELETE_GROUPS,
             ApiKey.CONSUMER_GROUP_HEARTBEAT,
             ApiKey.CONSUMER_GROUP_DESCRIBE,
+            ApiKey.STREAMS_GROUP_HEARTBEAT,
+            ApiKey.STREAMS_GROUP_DESCRIBE,
         ),
         "groups",
     ),

@@ -45,11 +45,6 @@ ABSENCES: Final[tuple[Absence, ...]] = (
         ),
     ),
     Absence(
-        "Streams groups (KIP-1071)",
-        "Kafka Streams uses the classic protocol, which is its default. `group.protocol=streams` fails.",
-        (ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_DESCRIBE),
-    ),
-    Absence(
         "Client telemetry (KIP-714)",
         "Clients find the API missing and push no metrics; nothing else changes. Kafka does not list it by default.",
         (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY),

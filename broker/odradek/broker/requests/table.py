@@ -86,6 +86,8 @@ HANDLERS: Final[dict[int, Handler]] = {
     ApiKey.UNREGISTER_BROKER: Handler(0, 0, "unregister_broker"),
     ApiKey.LIST_CONFIG_RESOURCES: Handler(0, 1, "list_config_resources"),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Handler(0, 0, "describe_topic_partitions"),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: Handler(0, 1, "streams_group_heartbeat"),
+    ApiKey.STREAMS_GROUP_DESCRIBE: Handler(0, 1, "streams_group_describe"),
 }
 
 # What a cluster's broker forwards to the controller: requests that only it may decide.

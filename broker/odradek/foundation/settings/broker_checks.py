@@ -115,20 +115,36 @@ def _groups(settings: SettingValues) -> Iterator[str]:
             f"group.min.session.timeout.ms={settings.group_min_session_timeout_ms} must not be above "
             f"group.max.session.timeout.ms={settings.group_max_session_timeout_ms}"
         )
-    for name in ("session_timeout", "heartbeat_interval"):
-        value = getattr(settings, f"group_consumer_{name}_ms")
-        lowest = getattr(settings, f"group_consumer_min_{name}_ms")
-        highest = getattr(settings, f"group_consumer_max_{name}_ms")
+    bounded = [
+        (kind, name) for kind in ("consumer", "streams") for name in ("session_timeout", "heartbeat_interval")
+    ]
+    for kind, name in (*bounded, ("streams", "assignment_interval")):
+        value = getattr(settings, f"group_{kind}_{name}_ms")
+        lowest = getattr(settings, f"group_{kind}_min_{name}_ms")
+        highest = getattr(settings, f"group_{kind}_max_{name}_ms")
         if not lowest <= value <= highest:
             suffix = f"{name.replace('_', '.')}.ms"
             yield (
-                f"group.consumer.{suffix}={value} must be between group.consumer.min.{suffix}={lowest} "
-                f"and group.consumer.max.{suffix}={highest}"
+                f"group.{kind}.{suffix}={value} must be between group.{kind}.min.{suffix}={lowest} "
+                f"and group.{kind}.max.{suffix}={highest}"
             )
-    if settings.group_consumer_heartbeat_interval_ms >= settings.group_consumer_session_timeout_ms:
+    for kind in ("consumer", "streams"):
+        interval_ms = getattr(settings, f"group_{kind}_heartbeat_interval_ms")
+        timeout_ms = getattr(settings, f"group_{kind}_session_timeout_ms")
+        if interval_ms >= timeout_ms:
+            yield (
+                f"group.{kind}.heartbeat.interval.ms={interval_ms} must be below "
+                f"group.{kind}.session.timeout.ms={timeout_ms}"
+            )
+    if settings.group_streams_num_standby_replicas > settings.group_streams_max_standby_replicas:
         yield (
-            f"group.consumer.heartbeat.interval.ms={settings.group_consumer_heartbeat_interval_ms} must be below "
-            f"group.consumer.session.timeout.ms={settings.group_consumer_session_timeout_ms}"
+            f"group.streams.num.standby.replicas={settings.group_streams_num_standby_replicas} must not be above "
+            f"group.streams.max.standby.replicas={settings.group_streams_max_standby_replicas}"
+        )
+    if settings.group_streams_task_offset_interval_ms < settings.group_streams_min_task_offset_interval_ms:
+        yield (
+            f"group.streams.task.offset.interval.ms={settings.group_streams_task_offset_interval_ms} must be at least "
+            f"group.streams.min.task.offset.interval.ms={settings.group_streams_min_task_offset_interval_ms}"
         )
     known = {"uniform", "range"}
     for assignor in settings.group_consumer_assignors:

@@ -16,6 +16,7 @@ from odradek.foundation.settings.areas.groups import (
     GroupSettings,
     OffsetSettings,
     ProducerSettings,
+    StreamsGroupSettings,
 )
 from odradek.foundation.settings.areas.logs import (
     CleanerSettings,
@@ -48,6 +49,7 @@ class SettingValues(
     CleanerSettings,
     GroupSettings,
     ConsumerGroupSettings,
+    StreamsGroupSettings,
     OffsetSettings,
     ProducerSettings,
     ReplicaSettings,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from odradek.foundation.errors import RequestError
-    from odradek.metadata.controller.requests import AlterConfigOp, Outcome, Resource
+    from odradek.metadata.controller.requests import AlterConfigOp, NewTopic, Outcome, Resource
     from odradek.metadata.image.image import TopicImage
 
 
@@ -29,6 +29,9 @@ class ControllerApi(Protocol):
 
     async def ensure_topics(self, names: Sequence[str]) -> list[TopicImage | RequestError]:
         """The topics, created if missing as by `ensure_topic`; one outcome for each name, in their order."""
+
+    async def create_internal_topics(self, topics: Sequence[NewTopic]) -> list[Outcome]:
+        """Create topics that Kafka Streams applications need; one outcome each, in their order, None for success."""
 
     async def incremental_alter_configs(
         self, requests: Sequence[tuple[Resource, Sequence[AlterConfigOp]]], *, validate_only: bool = False

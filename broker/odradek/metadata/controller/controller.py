@@ -281,6 +281,11 @@ class Controller(AccessDecisions):
         topics = self._images.current.topics
         return [topics.get(name) or failures.get(name) or topic_plans.unknown_topic(name) for name in names]
 
+    async def create_internal_topics(self, topics: Sequence[NewTopic]) -> list[Outcome]:
+        """See `ControllerApi`."""
+        outcomes = await self.create_topics(topics)
+        return [outcome if isinstance(outcome, RequestError) else None for outcome in outcomes]
+
     def _default_topic(self, name: str) -> NewTopic:
         if not is_internal_topic(name):
             return NewTopic(name=name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -48,9 +48,62 @@ _ALL: Final = (
     ),
     _own("share.record.lock.duration.ms", 30_000, _NOT_USED, Range(1000)),
     _own("share.session.timeout.ms", 45_000, _NOT_USED),
-    _own("streams.heartbeat.interval.ms", 5000, _NOT_USED),
-    _own("streams.num.standby.replicas", 0, _NOT_USED, Range(0)),
-    _own("streams.session.timeout.ms", 45_000, _NOT_USED),
+    Setting(
+        Kind.LONG,
+        10_000,
+        "The lag of a copy of a task that counts as caught up. Members are told it; like Kafka, the broker does not "
+        "use it.",
+        key="streams.acceptable.recovery.lag",
+        allowed=Range(0),
+        used=True,
+    ),
+    _own(
+        "streams.assignment.interval.ms",
+        1000,
+        "The shortest time between two assignments of a Streams group.",
+        Range(0),
+        used=True,
+    ),
+    _own(
+        "streams.heartbeat.interval.ms",
+        5000,
+        "The time between heartbeats that the broker sends to members of a Streams group.",
+        used=True,
+    ),
+    _own(
+        "streams.initial.rebalance.delay.ms",
+        3000,
+        "How long the first assignment of a Streams group without members waits for more members.",
+        Range(0),
+        used=True,
+    ),
+    _own(
+        "streams.num.standby.replicas",
+        0,
+        "Standby tasks for each task with state, as far as there are processes for them.",
+        Range(0),
+        used=True,
+    ),
+    Setting(
+        Kind.LIST,
+        (),
+        "The tags of clients that standby tasks should be spread by. Like Kafka's, the sticky assignor does not spread "
+        "by them.",
+        key="streams.rack.aware.assignment.tags",
+        used=True,
+    ),
+    _own(
+        "streams.session.timeout.ms",
+        45_000,
+        "A member of a Streams group without a heartbeat for this long is removed.",
+        used=True,
+    ),
+    _own(
+        "streams.task.offset.interval.ms",
+        60_000,
+        "The time between reports of changelog offsets that members of a Streams group are asked for.",
+        used=True,
+    ),
     Setting(
         Kind.LONG,
         0,
@@ -83,28 +136,54 @@ def find_group_setting(key: str) -> Setting:
 def validate_group_config(values: Mapping[str, str | None], *, settings: Settings) -> dict[str, str]:
     """The texts to store. Raises InvalidConfig, also for values outside the broker's limits."""
     texts = format_declared("group", GROUP_SETTINGS, values)
-    for key in ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"):
-        _refuse_out_of_bounds(key, texts, settings)
-    interval_ms = group_value("consumer.heartbeat.interval.ms", texts, settings=settings)
-    timeout_ms = group_value("consumer.session.timeout.ms", texts, settings=settings)
-    if interval_ms >= timeout_ms:
-        raise InvalidConfig(
-            f"consumer.session.timeout.ms ({timeout_ms}) must be greater than "
-            f"consumer.heartbeat.interval.ms ({interval_ms})"
-        )
+    for key, bounds in _BOUNDS.items():
+        _refuse_out_of_bounds(key, bounds, texts, settings)
+    for kind in ("consumer", "streams"):
+        interval_ms = group_value(f"{kind}.heartbeat.interval.ms", texts, settings=settings)
+        timeout_ms = group_value(f"{kind}.session.timeout.ms", texts, settings=settings)
+        if interval_ms >= timeout_ms:
+            raise InvalidConfig(
+                f"{kind}.session.timeout.ms ({timeout_ms}) must be greater than "
+                f"{kind}.heartbeat.interval.ms ({interval_ms})"
+            )
+    tags = [
+        tag.strip() for tag in texts.get("streams.rack.aware.assignment.tags", "").split(",") if tag.strip()
+    ]
+    if len(set(tags)) < len(tags):
+        raise InvalidConfig("streams.rack.aware.assignment.tags must not contain duplicate tag keys.")
     return texts
 
 
-def _refuse_out_of_bounds(key: str, texts: Mapping[str, str], settings: Settings) -> None:
+# The broker's settings that bound a group's.
+_BOUNDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        **{
+            f"{kind}.{name}": (f"group.{kind}.min.{name}", f"group.{kind}.max.{name}")
+            for kind in ("consumer", "streams")
+            for name in ("session.timeout.ms", "heartbeat.interval.ms")
+        },
+        "streams.assignment.interval.ms": (
+            "group.streams.min.assignment.interval.ms",
+            "group.streams.max.assignment.interval.ms",
+        ),
+        "streams.num.standby.replicas": ("group.streams.max.standby.replicas",),
+        "streams.task.offset.interval.ms": ("group.streams.min.task.offset.interval.ms",),
+    }
+)
+
+
+def _refuse_out_of_bounds(
+    key: str, bounds: Sequence[str], texts: Mapping[str, str], settings: Settings
+) -> None:
     if key not in texts:
         return
     value = int(texts[key])
-    kind, _, name = key.partition(".")
-    for bound, is_wrong, word in (("min", int.__lt__, "at least"), ("max", int.__gt__, "at most")):
-        broker_key = f"group.{kind}.{bound}.{name}"
+    for broker_key in bounds:
         limit: int = getattr(settings, broker_key.replace(".", "_"))
-        if is_wrong(value, limit):
-            raise InvalidConfig(f"{key}={value} must be {word} the broker's {broker_key}={limit}")
+        if ".min." in broker_key and value < limit:
+            raise InvalidConfig(f"{key}={value} must be at least the broker's {broker_key}={limit}")
+        if ".max." in broker_key and value > limit:
+            raise InvalidConfig(f"{key}={value} must be at most the broker's {broker_key}={limit}")
 
 
 def parse_fenced_until_ms(texts: Mapping[str, str]) -> int:

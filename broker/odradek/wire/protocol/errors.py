@@ -181,7 +181,7 @@ ROWS: Final = (
     ErrorRow(127, "VOTER_NOT_FOUND"),
     ErrorRow(128, "INVALID_REGULAR_EXPRESSION", errors.InvalidRegularExpression),
     ErrorRow(129, "REBOOTSTRAP_REQUIRED", errors.RebootstrapRequired),
-    ErrorRow(130, "STREAMS_INVALID_TOPOLOGY"),
+    ErrorRow(130, "STREAMS_INVALID_TOPOLOGY", errors.StreamsInvalidTopology),
     ErrorRow(131, "STREAMS_INVALID_TOPOLOGY_EPOCH"),
     ErrorRow(132, "STREAMS_TOPOLOGY_FENCED"),
     ErrorRow(133, "SHARE_SESSION_LIMIT_REACHED"),

@@ -11,17 +11,28 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import MISSING
-from typing import Final, cast, get_args
+from datetime import timedelta
+from functools import cache
+from types import NoneType
+from typing import Final, cast, get_args, get_origin
 from uuid import UUID
 
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.wire.protocol.api import ApiKey
 
-_TYPES: Final[dict[str, type]] = {"string": str, "int32": int, "uuid": UUID}
+_TYPES: Final[dict[str, type]] = {
+    "string": str,
+    "bool": bool,
+    "int8": int,
+    "int32": int,
+    "int64": int,
+    "timedelta_i32": timedelta,
+    "uuid": UUID,
+}
 
 
 class NewField(NamedTuple):
-    """A field that a structure has from this version on, at its end or in the place of another. No tagged field."""
+    """A field that a structure has from this version on: after another, in its place, or last. No tagged field."""
 
     structure: str  # kio's name of the structure
     name: str
@@ -29,6 +40,7 @@ class NewField(NamedTuple):
     is_nullable: bool = False
     default: object = MISSING
     replaces: str | None = None
+    after: str | None = None
 
 
 NEWER_VERSIONS: Final[Mapping[tuple[int, int], tuple[NewField, ...]]] = {
@@ -45,6 +57,36 @@ NEWER_VERSIONS: Final[Mapping[tuple[int, int], tuple[NewField, ...]]] = {
     (ApiKey.DELETE_GROUPS, 3): (
         NewField("DeletableGroupResult", "error_message", "string", is_nullable=True, default=None),
     ),
+    # KIP-1331 and KIP-1357. The lag is a long, and comes after the interval.
+    (ApiKey.STREAMS_GROUP_HEARTBEAT, 1): (
+        NewField(
+            "StreamsGroupHeartbeatResponse",
+            "task_offset_interval",
+            "timedelta_i32",
+            replaces="acceptable_recovery_lag",
+        ),
+        NewField(
+            "StreamsGroupHeartbeatResponse",
+            "acceptable_recovery_lag",
+            "int64",
+            default=-1,
+            replaces="task_offset_interval",
+        ),
+        NewField(
+            "StreamsGroupHeartbeatResponse",
+            "topology_description_required",
+            "bool",
+            default=False,
+            after="warmup_tasks",
+        ),
+    ),
+    # Descriptions of topologies belong to plug-ins of Kafka's. A byte stands for the null that is in their place.
+    (ApiKey.STREAMS_GROUP_DESCRIBE, 1): (
+        NewField("StreamsGroupDescribeRequest", "include_topology_description", "bool", default=False),
+        NewField("DescribedGroup", "topology_description", "int8", default=-1),
+        NewField("DescribedGroup", "topology_description_status", "int8", default=0),
+        NewField("DescribedGroup", "assignor_name", "string", is_nullable=True, default=None),
+    ),
 }
 
 
@@ -58,14 +100,16 @@ def derive_message(before: type, api_key: int, version: int) -> type:
     return _derive(before, version, NEWER_VERSIONS[api_key, version])
 
 
+@cache
 def _derive(before: type, version: int, rows: tuple[NewField, ...]) -> type:
     own = [row for row in rows if row.structure == before.__name__]
     replaced = {row.replaces: row for row in own if row.replaces is not None}
-    fields = [
-        _declare(replaced[field.name]) if field.name in replaced else _keep(field, version, rows)
-        for field in dataclasses.fields(before)
-    ]
-    fields += [_declare(row) for row in own if row.replaces is None]
+    fields: list[_Row] = []
+    for field in dataclasses.fields(before):
+        row = replaced.get(field.name)
+        fields.append(_keep(field, version, rows) if row is None else _declare(row))
+        fields += [_declare(row) for row in own if row.after == field.name]
+    fields += [_declare(row) for row in own if row.replaces is None and row.after is None]
     about = {name: value for name, value in vars(before).items() if name in _ABOUT}
     return dataclasses.make_dataclass(
         before.__name__,
@@ -84,12 +128,21 @@ _Row = tuple[str, object, object]
 
 
 def _keep(field: dataclasses.Field[object], version: int, rows: tuple[NewField, ...]) -> _Row:
-    """The field as it was; structures in an array are those of the new version."""
-    declared: object = field.type
-    of_array = get_args(declared)
-    if of_array and dataclasses.is_dataclass(of_array[0]):
-        declared = tuple[_derive(cast(type, of_array[0]), version, rows), ...]  # type: ignore[misc]
+    """The field as it was; structures in it are those of the new version."""
+    declared = _at_version(field.type, version, rows)
     return field.name, declared, dataclasses.field(metadata=field.metadata, default=field.default)
+
+
+def _at_version(declared: object, version: int, rows: tuple[NewField, ...]) -> object:
+    """A field's type: a structure, an array of them, or one of both that may be null."""
+    if isinstance(declared, type) and dataclasses.is_dataclass(declared):
+        return _derive(declared, version, rows)
+    arguments = get_args(declared)
+    if get_origin(declared) is tuple:
+        return tuple[_at_version(arguments[0], version, rows), ...]  # type: ignore[misc]
+    if len(arguments) == 2 and arguments[1] is NoneType:
+        return cast(type, _at_version(arguments[0], version, rows)) | None
+    return declared
 
 
 def _declare(row: NewField) -> _Row:

@@ -1,4 +1,4 @@
-"""Where a change of a consumer group is planned: in this turn of the loop, or in the thread for long work.
+"""Where a change of a consumer or Streams group is planned: in this turn of the loop, or in the thread for long work.
 
 A change is planned on a copy of the group, which takes some microseconds for each topic name and partition. That of a
 group with many of them would hold up all other requests. Until then the group's own requests wait, as while a change is
@@ -8,27 +8,54 @@ written. What was planned so is not read again from its records: the group takes
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, Self, TypeVar
 
+from odradek.broker.coordination.topic_log import EncodedRecord
 from odradek.broker.coordination.writer import OnWritten
-from odradek.broker.groups.consumer.group import ConsumerGroup
-from odradek.broker.groups.consumer.update import GroupUpdate
 from odradek.broker.groups.conversion import GroupParts
+from odradek.broker.groups.group import Group
 from odradek.foundation.errors import RequestError
 from odradek.foundation.turn_limits import GROUP_NAMES_PLANNED_AT_ONCE_MAX
 
 Planned = TypeVar("Planned")
 
 
+class PlannedGroup(Group, Protocol):
+    """A group whose change is planned on a copy."""
+
+    @property
+    def size(self) -> int:
+        """The names and numbers that a copy of it has."""
+        ...
+
+    def take(self, changed: Self, /) -> None:
+        """Have the records of a changed copy, which nothing else uses any more."""
+        ...
+
+
+GroupT = TypeVar("GroupT", bound=PlannedGroup)
+GroupT_co = TypeVar("GroupT_co", bound=PlannedGroup, covariant=True)
+
+
+class PlannedUpdate(Protocol[GroupT_co]):
+    """A changed copy of a group, and the records of the change."""
+
+    @property
+    def group(self) -> GroupT_co: ...
+
+    @property
+    def records(self) -> list[EncodedRecord]: ...
+
+
 class Planning:
-    """The plans of the consumer groups of one shard."""
+    """The plans of the consumer groups, or of the Streams groups, of one shard."""
 
     def __init__(self, parts: GroupParts) -> None:
         self._groups, self._shard, self._context = parts
 
     def plan(
         self,
-        group: ConsumerGroup,
+        group: PlannedGroup,
         names: int,
         plan: Callable[[], Planned],
         finish: Callable[[Planned], None],
@@ -45,7 +72,7 @@ class Planning:
         else:
             self._shard.prepare(group.group_id, in_thread(plan), finish, refuse)
 
-    def write(self, group: ConsumerGroup, update: GroupUpdate, on_written: OnWritten) -> None:
+    def write(self, group: GroupT, update: PlannedUpdate[GroupT], on_written: OnWritten) -> None:
         """Write a change of a group that is one already."""
 
         def take_over() -> None:

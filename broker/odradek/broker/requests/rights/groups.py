@@ -45,11 +45,11 @@ T = TypeVar("T", bound=Named)
 
 _FIRST_WITH_KEYS: Final = 4
 _KEY_TYPES: Final = {GROUP: AclResourceType.GROUP, TRANSACTION: AclResourceType.TRANSACTIONAL_ID}
-_TOPIC_DENIED: Final = error_code(error_for(AclResourceType.TOPIC))
+TOPIC_DENIED: Final = error_code(error_for(AclResourceType.TOPIC))
 _DESCRIBED: Final[AnyCheck[requests.ConsumerGroupDescribeRequest]] = each(
     "group_ids", on_element(AclOperation.DESCRIBE, AclResourceType.GROUP)
 )
-_HIDDEN_TOPIC: Final = "The group has described topic(s) that the client is not authorized to describe."
+HIDDEN_TOPIC: Final = "The group has described topic(s) that the client is not authorized to describe."
 
 
 def find_coordinator(
@@ -185,7 +185,7 @@ def _answer_denied_topics(
         topic_with_error(
             topic.name,
             topic.partition_indexes,
-            _TOPIC_DENIED,
+            TOPIC_DENIED,
             topic_id=getattr(topic, "topic_id", None),
         )
         for topic in hidden
@@ -220,7 +220,7 @@ def offset_delete(
     )
     if not hidden:
         return handle(request, context)
-    denied = context.response(topics=partition_codes(hidden, {}, otherwise=_TOPIC_DENIED))
+    denied = context.response(topics=partition_codes(hidden, {}, otherwise=TOPIC_DENIED))
 
     def complete(answer: responses.OffsetDeleteResponse) -> Message:
         return answer if answer.error_code else join_messages(answer, denied)
@@ -272,7 +272,7 @@ def describe_consumer_groups(
             return answer
         denied = context.response(
             groups=[
-                {"group_id": group_id, "error_code": _TOPIC_DENIED, "error_message": _HIDDEN_TOPIC}
+                {"group_id": group_id, "error_code": TOPIC_DENIED, "error_message": HIDDEN_TOPIC}
                 for group_id in hidden
             ]
         )

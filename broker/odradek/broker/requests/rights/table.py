@@ -16,7 +16,7 @@ from odradek.broker.requests.delegation_tokens import check_requester
 from odradek.broker.requests.loading import Answer, Handle
 from odradek.broker.requests.offset_commit import FIRST_WITH_TOPIC_IDS as OFFSET_COMMIT_BY_ID
 from odradek.broker.requests.parts import TokenParts
-from odradek.broker.requests.rights import groups, records, topics, transactions
+from odradek.broker.requests.rights import groups, records, streams, topics, transactions
 from odradek.broker.requests.rights.rights import Rights
 from odradek.broker.requests.rights.rules import (
     Check,
@@ -181,6 +181,8 @@ CHECKS: Final[dict[int, Check[Never]]] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: groups.describe_consumer_groups,
     ApiKey.LIST_CONFIG_RESOURCES: whole(on_cluster(AclOperation.DESCRIBE_CONFIGS)),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: topics.describe_partitions,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: streams.heartbeat_of_topology,
+    ApiKey.STREAMS_GROUP_DESCRIBE: streams.describe_streams_groups,
 }
 
 # The checks of a broker that forwards requests: the controller checks those, by the client's principal.

@@ -69,6 +69,66 @@ class ConsumerGroupSettings:
     )
 
 
+class StreamsGroupSettings:
+    """Groups whose tasks the broker assigns (KIP-1071)."""
+
+    group_streams_max_size: int = integer(INT32_MAX, "Members of one Streams group.", 1)
+    group_streams_session_timeout_ms: int = integer(
+        45_000, "A member without a heartbeat for this long is removed.", 1
+    )
+    group_streams_min_session_timeout_ms: int = integer(
+        45_000, "The shortest session timeout that a group may be given.", 1
+    )
+    group_streams_max_session_timeout_ms: int = integer(
+        60_000, "The longest session timeout that a group may be given.", 1
+    )
+    group_streams_heartbeat_interval_ms: int = integer(
+        5000, "The time between heartbeats that the broker sends to members.", 1
+    )
+    group_streams_min_heartbeat_interval_ms: int = integer(
+        5000, "The shortest heartbeat interval that a group may be given.", 1
+    )
+    group_streams_max_heartbeat_interval_ms: int = integer(
+        15_000, "The longest heartbeat interval that a group may be given.", 1
+    )
+    group_streams_num_standby_replicas: int = integer(
+        0, "Standby tasks for each task with state, as far as there are processes for them.", 0
+    )
+    group_streams_max_standby_replicas: int = integer(
+        2, "The most standby tasks that a group may be given for each task.", 0
+    )
+    group_streams_initial_rebalance_delay_ms: int = integer(
+        3000, "How long the first assignment of a group without members waits for more members.", 0
+    )
+    group_streams_assignment_interval_ms: int = integer(
+        1000, "The shortest time between two assignments of a group.", 0
+    )
+    group_streams_min_assignment_interval_ms: int = integer(
+        0, "The shortest assignment interval that a group may be given.", 0
+    )
+    group_streams_max_assignment_interval_ms: int = integer(
+        15_000, "The longest assignment interval that a group may be given.", 0
+    )
+    group_streams_task_offset_interval_ms: int = integer(
+        60_000, "The time between reports of changelog offsets that members are asked for.", 1, internal=True
+    )
+    group_streams_min_task_offset_interval_ms: int = integer(
+        15_000, "The shortest such time that a group may be given.", 1, internal=True
+    )
+    group_streams_acceptable_recovery_lag: int = integer(
+        10_000,
+        "The lag of a copy that counts as caught up. Members are told it; like Kafka, the broker does not use it.",
+        0,
+        kind=Kind.LONG,
+        internal=True,
+    )
+    group_streams_rack_aware_assignment_tags: tuple[str, ...] = words(
+        (),
+        "The tags of clients that standby tasks should be spread by. Like Kafka's, the sticky assignor does not spread "
+        "by them.",
+    )
+
+
 class OffsetSettings:
     """Committed offsets and the topic that holds them."""
 

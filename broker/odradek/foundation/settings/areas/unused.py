@@ -25,7 +25,6 @@ from odradek.foundation.settings.known_names import read_names, read_rows
 # The subject of each family of keys, and its prefixes; the first that matches gives a key its description.
 _FAMILIES: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("share groups", ("group.share.", "share.")),
-    ("groups of Kafka Streams on the broker", ("group.streams.",)),
     ("tiered storage", ("remote.",)),
     ("authentication with SASL", ("sasl.",)),
     ("encryption with TLS", ("ssl.",)),

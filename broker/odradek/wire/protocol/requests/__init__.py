@@ -30,6 +30,8 @@ GROUPS: Final = frozenset(
     )
 )
 
+STREAMS: Final = frozenset((ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_DESCRIBE))
+
 TRANSACTIONS: Final = frozenset(
     (
         ApiKey.ADD_PARTITIONS_TO_TXN,
@@ -67,6 +69,8 @@ def module_of(api_key: int) -> str:
         return "groups"
     if api_key in CLIENTS:
         return "clients"
+    if api_key in STREAMS:
+        return "streams"
     return "transactions" if api_key in TRANSACTIONS else "cluster"
 
 
