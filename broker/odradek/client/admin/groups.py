@@ -21,6 +21,7 @@ from odradek.foundation.errors import (
     InvalidRequest,
     NonEmptyGroup,
     UnknownMemberId,
+    UnsupportedVersion,
 )
 from odradek.foundation.ids import TopicPartition, flat
 from odradek.wire.protocol.api import ApiKey
@@ -33,17 +34,23 @@ if TYPE_CHECKING:
         OffsetDeleteResponsePartition,
         OffsetFetchResponsePartitions,
     )
+    from odradek.wire.protocol.responses.streams import (
+        StreamsGroupDescribeAssignment,
+        StreamsGroupDescribedGroup,
+    )
 
 T = TypeVar("T")
 
 LIST_VERSIONS = (0, 5)
 DESCRIBE_VERSIONS = (0, 6)
 DESCRIBE_CONSUMER_VERSIONS = (0, 1)
+DESCRIBE_STREAMS_VERSIONS = (0, 1)
 # Before 8 a request has one group, and before 7 it cannot ask for stable offsets.
 OFFSET_FETCH_VERSIONS = (2, 9)
 OFFSET_DELETE_VERSIONS = (0, 0)
 DELETE_VERSIONS = (0, 2)
 CONSUMER_PROTOCOL = "consumer"
+STREAMS_PROTOCOL = "streams"
 # The type of groups whose consumers share partitions through ZooKeeper, which only Odradek's brokers show.
 ZOOKEEPER = "zookeeper"
 DEAD = "Dead"
@@ -87,7 +94,14 @@ class GroupAdmin:
         try:
             return await self._on_coordinator(group_id, lambda c: self._describe_consumer(c, group_id))
         except (GroupIdNotFound, UnsupportedByBroker):
+            pass
+        try:
             return await self._on_coordinator(group_id, lambda c: self._describe_classic(c, group_id))
+        except GroupIdNotFound as missing:
+            try:
+                return await self._on_coordinator(group_id, lambda c: self._describe_streams(c, group_id))
+            except (GroupIdNotFound, UnsupportedByBroker, UnsupportedVersion):
+                raise missing from None
 
     async def _describe_classic(self, connection: BrokerConnection, group_id: str) -> GroupDescription:
         response = await connection.request(
@@ -156,6 +170,57 @@ class GroupAdmin:
                     pattern=member.subscribed_topic_regex or None,
                     epoch=member.member_epoch,
                     target=_partitions(member.target_assignment),
+                )
+                for member in group.members
+            ),
+            epoch=group.group_epoch,
+            assignment_epoch=group.assignment_epoch,
+        )
+
+    async def _describe_streams(self, connection: BrokerConnection, group_id: str) -> GroupDescription:
+        """A Streams group. Members have the partitions that their active tasks read."""
+        response = await connection.request(
+            ApiKey.STREAMS_GROUP_DESCRIBE,
+            versions=DESCRIBE_STREAMS_VERSIONS,
+            group_ids=[group_id],
+            include_authorized_operations=False,
+            include_topology_description=False,
+        )
+        group = response.groups[0]
+        raise_for(group.error_code, group.error_message, about=f"group {group_id!r}", group=group_id)
+        sources = _sources(group)
+        topics = tuple(sorted({topic for names in sources.values() for topic in names}))
+        known = (await self._client.refresh(topics)).topics
+        counts = {name: len(known[name].partitions) for name in topics if name in known}
+
+        def list_partitions(assignment: StreamsGroupDescribeAssignment) -> tuple[TopicPartition, ...]:
+            return tuple(
+                sorted(
+                    TopicPartition(topic, number)
+                    for task in assignment.active_tasks
+                    for topic in sources.get(task.subtopology_id, ())
+                    for number in task.partitions
+                    if number < counts.get(topic, 0)
+                )
+            )
+
+        return GroupDescription(
+            group_id=group_id,
+            state=group.group_state,
+            type=STREAMS_PROTOCOL,
+            protocol_type=STREAMS_PROTOCOL,
+            assignor=getattr(group, "assignor_name", None) or "",
+            coordinator=connection.broker_id(self._client.cluster),
+            members=tuple(
+                GroupMember(
+                    member.member_id,
+                    member.instance_id,
+                    member.client_id,
+                    member.client_host,
+                    assignment=list_partitions(member.assignment),
+                    topics=topics,
+                    epoch=member.member_epoch,
+                    target=list_partitions(member.target_assignment),
                 )
                 for member in group.members
             ),
@@ -271,6 +336,15 @@ def _raise_partition_errors(
         except UnknownMemberId as failure:
             # The coordinator's errors for a commit without membership while the group has members.
             raise NonEmptyGroup(f"group {group_id!r} has members; stop its consumers first") from failure
+
+
+def _sources(group: StreamsGroupDescribedGroup) -> dict[str, list[str]]:
+    """The topics that each subtopology reads, internal ones included."""
+    subtopologies = () if group.topology is None else group.topology.subtopologies or ()
+    return {
+        one.subtopology_id: [*one.source_topics, *(topic.name for topic in one.repartition_source_topics)]
+        for one in subtopologies
+    }
 
 
 def _partitions(assignment: ConsumerGroupDescribeAssignment) -> tuple[TopicPartition, ...]:
