@@ -20,6 +20,7 @@ from odradek.broker.transactions.decisions import ProducerIdentity
 from odradek.broker.transactions.metadata import TV2, TransactionMetadata
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
+from odradek.metadata.image.features import OF_NEW_CLUSTERS, FinalizedFeatures
 from odradek.metadata.image.image import BrokerImage, ClusterImage, ImageHolder, PartitionImage, TopicImage
 from odradek.wire.protocol import codec, messages
 from odradek.wire.protocol.api import ApiKey
@@ -42,6 +43,15 @@ GROUP_SETTINGS: Mapping[str, Any] = {
     "group_consumer_session_timeout_ms": 45_000,
     "group_consumer_heartbeat_interval_ms": 5000,
     "group_consumer_migration_policy": "bidirectional",
+    "group_streams_max_size": 2**31 - 1,
+    "group_streams_session_timeout_ms": 45_000,
+    "group_streams_heartbeat_interval_ms": 5000,
+    "group_streams_num_standby_replicas": 0,
+    "group_streams_initial_rebalance_delay_ms": 3000,
+    "group_streams_assignment_interval_ms": 1000,
+    "group_streams_task_offset_interval_ms": 60_000,
+    "group_streams_acceptable_recovery_lag": 10_000,
+    "group_streams_rack_aware_assignment_tags": (),
     "group_coordinator_rebalance_protocols": ("classic", "consumer", "streams"),
     "offset_metadata_max_bytes": 4096,
     "offsets_retention_minutes": 10_080,
@@ -87,6 +97,7 @@ def image(topics: Mapping[str, int | Sequence[int]], *, brokers: Iterable[int] =
     return ClusterImage(
         topics=made,
         topics_by_id={topic.id: topic for topic in made.values()},
+        features=FinalizedFeatures(1, OF_NEW_CLUSTERS),
         brokers={
             number: BrokerImage(number, {"PLAINTEXT": ("broker.test", 9092)}, rack=None, epoch=number)
             for number in brokers

@@ -91,7 +91,7 @@ def cut_times_story(wire: Wire) -> None:
 # --- what is in __consumer_offsets -----------------------------------------------------------------------------------
 
 
-def _stored(wire: Wire) -> Iterator[tuple[bytes, bytes | None]]:
+def stored_records(wire: Wire) -> Iterator[tuple[bytes, bytes | None]]:
     """The records of the only partition of the offsets' topic."""
     offset = 0
     bounds: dict[str, Any] = {"max_wait": 0, "min_bytes": 1, "max_bytes": 1 << 20, "isolation_level": 0}
@@ -141,7 +141,7 @@ def group_records_story(wire: Wire) -> None:
         while before != len(found):
             before = len(found)
             time.sleep(0.3)
-            found = list(_stored(wire))[seen:]
+            found = list(stored_records(wire))[seen:]
         seen += len(found)
         wire.answers[label] = [[_plain(key, topic_id), _plain(value, topic_id)] for key, value in found]
 

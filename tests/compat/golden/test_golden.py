@@ -4,7 +4,8 @@ Kafka's answers are kept beside this file as JSON, so that no Kafka is needed to
 `ODRADEK_RECORD_GOLDEN=1 pytest tests/compat/golden`. A difference that is meant stands in `allowed.py` with its reason,
 and must still be there: an allowance that is no longer needed fails.
 
-Versions that came after 4.1 have stories of their own (`stories_newer`), with the answers of Kafka 4.4.0.
+Versions that came after 4.1 have stories of their own (`stories_newer`, `stories_streams`), with the answers of Kafka
+4.4.0.
 
 Kafka is formatted without eligible leader replicas (KIP-966). With them it keeps min.insync.replicas as a dynamic
 default of the cluster, which is then the source of every topic's value. We need no such default for them.
@@ -46,6 +47,8 @@ from tests.compat.golden.stories_quotas import VERSIONS as QUOTAS_VERSIONS
 from tests.compat.golden.stories_reassignment import STORIES as REASSIGNMENT
 from tests.compat.golden.stories_records import STORIES as RECORDS
 from tests.compat.golden.stories_repeats import STORIES as REPEATS
+from tests.compat.golden.stories_streams import SETTINGS as STREAMS_SETTINGS
+from tests.compat.golden.stories_streams import STORIES as STREAMS
 from tests.compat.golden.stories_tokens import SETTINGS as TOKENS_SETTINGS
 from tests.compat.golden.stories_tokens import STORIES as TOKENS
 from tests.compat.golden.stories_tokens import VERSIONS as TOKENS_VERSIONS
@@ -70,6 +73,7 @@ VERSIONS = {
     **ACLS_VERSIONS,
     **TOKENS_VERSIONS,
     **NEWER,
+    **STREAMS,
 }
 STORIES = {
     **RECORDS,
@@ -95,6 +99,7 @@ SETTINGS_OF_STORIES = {
     **DATA_SETTINGS,
     **FORGERY_SETTINGS,
     **NEWER_SETTINGS,
+    **STREAMS_SETTINGS,
 }
 SETTINGS = QUICK
 
@@ -105,7 +110,7 @@ def peer(tmp_path: Path, story: str) -> Iterator[Broker | KafkaPeer]:
     broker: Broker | KafkaPeer
     settings = {**SETTINGS, **SETTINGS_OF_STORIES.get(story, {})}
     if RECORDING:
-        version = KAFKA_NEWEST_VERSION if story in NEWER else KAFKA_VERSION
+        version = KAFKA_NEWEST_VERSION if story in NEWER or story in STREAMS else KAFKA_VERSION
         broker = KafkaPeer(tmp_path, settings=settings, version=version, has_eligible_leader_replicas=False)
     else:
         broker = Broker(tmp_path, settings=settings)

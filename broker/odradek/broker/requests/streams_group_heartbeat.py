@@ -36,7 +36,8 @@ from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import error_fields
 from odradek.broker.requests.long_answers import make_in_turns
 from odradek.broker.requests.parts import ConsumerGroupParts
-from odradek.foundation.errors import InvalidTopic, OdradekError, StreamsInvalidTopology
+from odradek.foundation.error_values import without_trace
+from odradek.foundation.errors import InvalidTopic, OdradekError, RequestError, StreamsInvalidTopology
 from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
 from odradek.metadata.controller.requests import USE_DEFAULT, NewTopic
 from odradek.metadata.image.topic_names import is_internal_topic, validate_topic_name
@@ -48,6 +49,10 @@ from odradek.wire.protocol.requests.streams import StreamsGroupHeartbeatRequest
 # From this version on the acceptable lag is a long, and clients know that tags are missing.
 VERSION_WITH_TAGS: Final = 1
 _MISSING_CLIENT_TAGS: Final = 6
+# Of an answer that says nothing about tasks.
+_NO_TASKS: Final[Mapping[str, None]] = dict.fromkeys(
+    ("active_tasks", "standby_tasks", "warmup_tasks", "partitions_by_user_endpoint")
+)
 
 MayCreate = Callable[[str], bool]
 
@@ -97,16 +102,20 @@ def _answer_heartbeat(
 ) -> Message | Pending[Message]:
     group_id: str = request.group_id
     groups = context.broker.groups
-    groups.context.check_streams_protocol()
-    if request.topology is not None:
-        check_topic_names(list_topics(request.topology))
-    check_streams_heartbeat(groups.context, group_id, heartbeat)
-    outcome = groups.streams_heartbeat(group_id, heartbeat)
 
     def respond(ready: StreamsOutcome) -> Message:
         if isinstance(ready, OdradekError):
-            return context.response(**error_fields(ready), status=None)
+            return context.response(**_NO_TASKS, **error_fields(ready))
         return _response(context, group_id, ready, may_create)
+
+    try:
+        groups.context.check_streams_protocol()
+        if request.topology is not None:
+            check_topic_names(list_topics(request.topology))
+        check_streams_heartbeat(groups.context, group_id, heartbeat)
+    except RequestError as error:
+        return respond(without_trace(error))
+    outcome = groups.streams_heartbeat(group_id, heartbeat)
 
     return Pending(outcome).then(respond) if isinstance(outcome, Awaitable) else respond(outcome)
 
@@ -238,7 +247,7 @@ def _response(
 ) -> Message:
     if result.member_epoch < 0:
         # A member that leaves sends no further heartbeat.
-        return context.response(member_id=result.member_id, member_epoch=result.member_epoch, status=())
+        return context.response(member_id=result.member_id, member_epoch=result.member_epoch, **_NO_TASKS)
     settings = context.broker.groups.context
     statuses = _create_missing(context, group_id, result, may_create)
     rows = [{"status_code": int(code), "status_detail": detail} for code, detail in statuses]
