@@ -43,8 +43,22 @@ UNDECLARED = {
 }
 # Of Kafka's authorizer, which declares its keys by itself.
 OF_THE_AUTHORIZER = {"super.users", "allow.everyone.if.no.acl.found"}
-# Of versions after 4.1: KIP-1066, and a bound of Kafka 4.4.
-LATER = {"cordoned.log.dirs", "max.decompressed.message.bytes"}
+# Of versions after 4.1: KIP-1066, a bound of Kafka 4.4, and Streams groups.
+LATER_OF_STREAMS = {
+    "streams.acceptable.recovery.lag",
+    "streams.assignment.interval.ms",
+    "streams.initial.rebalance.delay.ms",
+    "streams.rack.aware.assignment.tags",
+    "streams.task.offset.interval.ms",
+}
+LATER = {
+    "cordoned.log.dirs",
+    "max.decompressed.message.bytes",
+    *(f"group.{key}" for key in LATER_OF_STREAMS),
+    "group.streams.max.assignment.interval.ms",
+    "group.streams.min.assignment.interval.ms",
+    "group.streams.min.task.offset.interval.ms",
+}
 LATER_OF_TOPICS = {"max.decompressed.message.bytes"}
 # Of Odradek alone: Kafka has no such port, and no rule of retention besides its own.
 OWN = {"admin.listener.name", "log.retention.policy"}
@@ -90,7 +104,7 @@ def test_a_group_setting_is_kafkas(key: str) -> None:
 def test_there_are_no_others() -> None:
     assert set(all_settings()) == set(FACTS["broker"]) | UNDECLARED | LATER | OF_THE_AUTHORIZER | OWN
     assert set(TOPIC_SETTINGS) == set(FACTS["topic"]) | LATER_OF_TOPICS
-    assert set(GROUP_SETTINGS) == {*FACTS["group"], FENCED_UNTIL_KEY, RESETS_KEY}
+    assert set(GROUP_SETTINGS) == {*FACTS["group"], *LATER_OF_STREAMS, FENCED_UNTIL_KEY, RESETS_KEY}
 
 
 def test_every_setting_says_what_it_means() -> None:

@@ -142,6 +142,11 @@ def streams_tests_classpath(version: str = KAFKA_OLD_VERSION) -> str:
     return _classpath("kafka-streams", *(f"org.apache.kafka:{name}" for name in names), version=version)
 
 
+def streams_classpath(version: str = KAFKA_NEWEST_VERSION) -> str:
+    """Class path of Kafka Streams alone, of a version with Streams groups."""
+    return _classpath("kafka-streams", "org.apache.kafka:kafka-streams", version=version)
+
+
 def connect_classpath() -> str:
     """Class path of Kafka Connect with its connectors for files."""
     return _classpath("kafka-connect", "org.apache.kafka:connect-runtime", "org.apache.kafka:connect-file")

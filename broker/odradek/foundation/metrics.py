@@ -330,6 +330,9 @@ TRANSACTION_PARTITIONS_REFUSED = _gauge(
 GROUPS = _gauge("odradek_groups", "Groups by protocol and state.", "protocol", "state")
 GROUP_MEMBERS = _gauge("odradek_group_members", "Members of a group.", "group")
 GROUP_REBALANCES = _counter("odradek_group_rebalances_total", "Rebalances completed, over all groups.")
+STREAMS_GROUP_REBALANCES = _counter(
+    "odradek_streams_group_rebalances_total", "New epochs of Streams groups, over all of them."
+)
 GROUP_OFFSET_COMMITS = _counter("odradek_group_offset_commits_total", "Offsets committed, over all groups.")
 GROUP_PARTITIONS_REFUSED = _gauge(
     "odradek_group_partitions_refused",

@@ -248,4 +248,47 @@ ROWS: list[Row] = [
         {NO_GROUP},
         [acl(DESCRIBE, GROUP, "g")],
     ),
+    (
+        ApiKey.STREAMS_GROUP_HEARTBEAT,
+        1,
+        {
+            "group_id": "g",
+            "member_id": "m",
+            "member_epoch": 0,
+            "endpoint_information_epoch": -1,
+            "rebalance_timeout": 10_000,
+            "topology": {
+                "epoch": 0,
+                "subtopologies": [
+                    {
+                        "subtopology_id": "0",
+                        "source_topics": ["seen"],
+                        "state_changelog_topics": [],
+                        "repartition_source_topics": [],
+                        "copartition_groups": [],
+                    }
+                ],
+            },
+            "active_tasks": [],
+            "standby_tasks": [],
+            "warmup_tasks": [],
+            "process_id": "p",
+            "client_tags": [],
+            "task_offsets": None,
+            "task_end_offsets": None,
+        },
+        {NO_GROUP},
+        [acl(READ, GROUP, "g"), acl(DESCRIBE, TOPIC, "seen")],
+    ),
+    (
+        ApiKey.STREAMS_GROUP_DESCRIBE,
+        1,
+        {
+            "group_ids": ["g"],
+            "include_authorized_operations": False,
+            "include_topology_description": False,
+        },
+        {NO_GROUP},
+        [acl(DESCRIBE, GROUP, "g")],
+    ),
 ]

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.slow, pytest.ma
 ABSENT: Final = "-"
 # What Kafka 4.4.0 has for clients and we do not: its versions, and why. `not_served` has those of 4.1.
 SINCE_4_1: Final = {
-    "StreamsGroupTopologyDescriptionUpdate": "Streams groups (KIP-1071)",
+    "StreamsGroupTopologyDescriptionUpdate": "descriptions of topologies, for plug-ins of Kafka's (KIP-1331)",
     "UnregisterController": "Administration of KRaft",
 }
 NOT_SERVED: Final = {

@@ -283,6 +283,7 @@ def _groups(broker: AnyBroker) -> Iterator[Sample]:
     for (protocol, state), count in kinds.items():
         yield metrics.GROUPS.sample(count, protocol, state)
     yield metrics.GROUP_REBALANCES.sample(coordinator.context.rebalances)
+    yield metrics.STREAMS_GROUP_REBALANCES.sample(coordinator.context.streams_rebalances)
     yield metrics.GROUP_OFFSET_COMMITS.sample(coordinator.context.commits)
     yield metrics.GROUP_PARTITIONS_REFUSED.sample(coordinator.runtime.failed_partitions)
 

@@ -271,8 +271,9 @@ class StreamsGroup:
         keys += [
             encode_streams_key(StreamsRecordKind.MEMBER, group_id, member_id) for member_id in self.members
         ]
-        keys.append(encode_streams_key(StreamsRecordKind.TOPOLOGY, group_id))
+        # In Kafka's order. A topology's tombstone makes no group.
         keys.append(encode_streams_key(StreamsRecordKind.GROUP, group_id))
+        keys.append(encode_streams_key(StreamsRecordKind.TOPOLOGY, group_id))
         return [(key, None) for key in keys]
 
     # --- questions ------------------------------------------------------------------------------------------
