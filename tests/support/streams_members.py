@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from odradek.broker.groups.streams.requests import (
+from odradek.broker.groups.streams.heartbeats import (
     StreamsGroupHeartbeat,
     StreamsHeartbeatResult,
     check_streams_heartbeat,

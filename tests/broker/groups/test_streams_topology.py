@@ -31,7 +31,7 @@ def internal(name: str, partitions: int = 0) -> TopicInfo:
     return TopicInfo(name, partitions, 0)
 
 
-def test_internal_topics_get_as_many_partitions_as_what_is_written_to_them_has() -> None:
+def test_internal_topics_get_the_partitions_of_their_writers() -> None:
     found = configure(counting(), {"lines": 3}.get)
     assert found.subtopologies is not None
     assert {name: one.tasks for name, one in found.subtopologies.items()} == {"0": 3, "1": 3}

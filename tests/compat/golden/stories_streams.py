@@ -203,7 +203,7 @@ def heartbeats_story(wire: Wire) -> None:
     wire.ask("DELETE_GROUPS: with a member", ApiKey.DELETE_GROUPS, 3, groups_names=[GROUP])
     joined = join(wire, None, GROUP)
     wire.answers["a classic member"] = joined.error_code.name
-    consumer = {
+    consumer: Fields = {
         "group_id": GROUP,
         "member_id": "consumer",
         "member_epoch": 0,
@@ -215,7 +215,7 @@ def heartbeats_story(wire: Wire) -> None:
     first.beat("leaves", member_epoch=-1)
     describe(wire, "empty", GROUP)
     wire.ask("DELETE_GROUPS", ApiKey.DELETE_GROUPS, 3, groups_names=[GROUP])
-    statics = {"instance_id": "fixed"}
+    statics: Fields = {"instance_id": "fixed"}
     first.join("a static member", copying(), **statics)
     second = Member(wire, "second", process=first.process)
     second.join("its place is taken", copying(), **statics)
@@ -278,7 +278,8 @@ def records_story(wire: Wire) -> None:
 
     def note(label: str) -> None:
         nonlocal seen
-        before, found = -1, []
+        before = -1
+        found: list[tuple[bytes, bytes | None]] = []
         while before != len(found):
             before = len(found)
             time.sleep(0.3)

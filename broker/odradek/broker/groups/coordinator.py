@@ -37,7 +37,7 @@ from odradek.metadata.image.image import ClusterImage, ImageHolder
 from odradek.wire.protocol.group_partitions import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
-    from odradek.broker.groups.streams.requests import StreamsGroupHeartbeat, StreamsOutcome
+    from odradek.broker.groups.streams.heartbeats import StreamsGroupHeartbeat, StreamsOutcome
 
 TOPIC: Final = CoordinatedTopic(
     name=OFFSETS_TOPIC,
@@ -242,7 +242,7 @@ class GroupCoordinator:
     ) -> StreamsOutcome | Awaitable[StreamsOutcome]:
         """Join a Streams group, stay in it or leave it; gives the result or the error to answer.
 
-        The caller has checked the request (`streams.requests.check_streams_heartbeat`).
+        The caller has checked the request (`streams.heartbeats.check_streams_heartbeat`).
         """
         answer: DeferredAnswer[StreamsOutcome] = DeferredAnswer()
         try:

@@ -86,7 +86,7 @@ class OffsetRequests:
                 generation,
                 version,
                 is_transactional=writer is not None,
-                partitions=[(topic, partition) for topic, partition, _ in commits],
+                commits=commits,
             )
             try:
                 group.validate_offset_commit(by)

@@ -26,7 +26,7 @@ class Committer(NamedTuple):
     """The maker of a commit, as it describes itself. `version` is the one of OffsetCommit.
 
     `is_transactional` is for TxnOffsetCommit: a commit without a member is allowed to a group with members, and one
-    of a member while the group rebalances. `partitions` are those of the commit, as (topic, partition).
+    of a member while the group rebalances. `commits` are what it commits, as (topic, partition, offset).
     """
 
     member_id: str
@@ -34,7 +34,7 @@ class Committer(NamedTuple):
     generation: int
     version: int
     is_transactional: bool = False
-    partitions: Sequence[TopicPartitionKey] = ()
+    commits: Sequence[tuple[str, int, OffsetAndMetadata]] = ()
 
     @property
     def names_member(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
-from odradek.broker.groups.streams.requests import (
+from odradek.broker.groups.streams.heartbeats import (
     StreamsGroupHeartbeat,
     StreamsHeartbeatResult,
     StreamsOutcome,

@@ -3,19 +3,18 @@
 Records alone change it (`apply`), so a restart finds what clients know. Three epochs drive it, as in a consumer group:
 that of the group, of the target assignment, and of each member. `NotReady` is a group whose topics are missing.
 
-Kept in memory alone, as in Kafka: the changelog offsets that members report, a wish to shut the application down, and
-the epoch of the endpoints for interactive queries. Members report the first again, and the last only starts over.
+Some is kept in memory alone, as in Kafka. That is the changelog offsets that members report, a wish to shut the
+application down, and the epoch of endpoints. Members report the first again, and the last only starts over.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, NoReturn, Protocol
+from typing import Final, NoReturn
 
-from odradek.broker.coordination.timers import TimerHost, Wakeable
+from odradek.broker.coordination.timers import Wakeable
 from odradek.broker.coordination.topic_log import EncodedRecord
-from odradek.broker.coordination.writer import OnWritten
 from odradek.broker.groups.classic.members import (
     AnswerJoin,
     AnswerLeave,
@@ -26,6 +25,7 @@ from odradek.broker.groups.classic.members import (
 from odradek.broker.groups.offsets import Committer, commit_time_ms
 from odradek.broker.groups.schema import OffsetAndMetadata, StreamsRecordKind
 from odradek.broker.groups.streams.deadlines import StreamsDeadlines
+from odradek.broker.groups.streams.host import StreamsGroupHost
 from odradek.broker.groups.streams.reconciliation import is_reconciled
 from odradek.broker.groups.streams.schema import (
     StreamsCurrentValue,
@@ -76,26 +76,6 @@ _NEW_GROUP: Final = StreamsGroupValue(epoch=1)
 _NO_TARGET_YET: Final = StreamsTargetEpochValue(epoch=1)
 
 TaskOffsets = Mapping[TaskId, int]
-
-
-class StreamsGroupHost(TimerHost, Protocol):
-    """The shard of a Streams group, as the group needs it."""
-
-    def session_timeout_ms(self, group_id: str) -> int:
-        """The time that a member may send no heartbeat: the group's own setting or the broker's."""
-        ...
-
-    def join_after_removal(self, group: StreamsGroup, request: JoinRequest, answer: AnswerJoin) -> None:
-        """Replace an empty Streams group by a classic one of the same id, and join that."""
-        ...
-
-    def expire_members(self, group: StreamsGroup) -> None:
-        """Fence the members whose time is up, or assign after a delay, and set the next `wake_at`."""
-        ...
-
-    def fence(self, group: StreamsGroup, member_ids: Sequence[str], on_written: OnWritten) -> None:
-        """Remove the members; `on_written` is called once that is written, or with the error."""
-        ...
 
 
 class StreamsGroup:
@@ -443,7 +423,7 @@ class StreamsGroup:
                 f"Received member epoch {by.generation} is newer than current member epoch {current.member_epoch}."
             )
         if by.generation < current.member_epoch:
-            for topic, partition in by.partitions:
+            for topic, partition, _ in by.commits:
                 self._check_assigned_since(current, topic, partition, by.generation)
 
     def _check_assigned_since(

@@ -2,7 +2,7 @@
 
 First the member gives up what is no longer in its target, and stays in its epoch until it confirms that. Then it enters
 the target's epoch and gets each task that is free. While other members hold some, it waits. So no active task ever has
-two owners, and no process runs two copies of a task, since a process keeps one state directory for each.
+two owners. No process runs two copies of a task, since it keeps one state directory for each.
 
 A member that runs a copy of a task changes its role without a pause. A standby task that should become active stays
 until the active one is granted. An active task that should become a standby is one at once, while its old role ends.

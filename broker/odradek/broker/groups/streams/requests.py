@@ -8,30 +8,38 @@ become records, and are answered once these are written.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from odradek.broker.coordination.shard import DeferredAnswer
-from odradek.broker.coordination.timers import TimerHost
 from odradek.broker.coordination.topic_log import EncodedRecord
 from odradek.broker.coordination.writer import OnWritten
 from odradek.broker.groups.classic.group import GroupState
-from odradek.broker.groups.classic.members import AnswerJoin, JoinRequest
 from odradek.broker.groups.consumer.planning import Planning
-from odradek.broker.groups.context import GroupContext
 from odradek.broker.groups.conversion import GroupParts
-from odradek.broker.groups.group import Group
 from odradek.broker.groups.schema import StreamsRecordKind
-from odradek.broker.groups.streams.endpoints import EndpointPartitions, list_endpoints
+from odradek.broker.groups.streams.admission import (
+    admit,
+    check_instance,
+    check_owned,
+    member_value,
+    note_offsets,
+)
+from odradek.broker.groups.streams.endpoints import list_endpoints
 from odradek.broker.groups.streams.group import LEFT_FOR_NOW_EPOCH, StreamsGroup
+from odradek.broker.groups.streams.heartbeats import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    StreamsGroupHeartbeat,
+    StreamsHeartbeatResult,
+    StreamsOutcome,
+)
+from odradek.broker.groups.streams.host import StreamsHost
 from odradek.broker.groups.streams.reconciliation import is_reconciled
 from odradek.broker.groups.streams.schema import (
-    ClientTag,
     StreamsCurrentValue,
-    StreamsMemberValue,
     TaskState,
-    UserEndpoint,
     decode_streams_key,
     decode_streams_value,
 )
@@ -39,153 +47,27 @@ from odradek.broker.groups.streams.tasks import (
     NOTHING_HELD,
     HeldTasks,
     TargetTasks,
-    TaskId,
-    is_within,
-    list_tasks,
 )
 from odradek.broker.groups.streams.topology import (
     ConfiguredTopology,
     Status,
     StatusCode,
-    TopicInfo,
-    Topology,
 )
-from odradek.broker.groups.streams.update import StreamsUpdate, assignment_configs
+from odradek.broker.groups.streams.update import StreamsStep, StreamsUpdate, assignment_configs
 from odradek.foundation.errors import (
-    FencedInstanceId,
-    FencedMemberEpoch,
     GroupIdNotFound,
     GroupMaxSizeReached,
-    InvalidRequest,
     OdradekError,
-    StreamsInvalidTopology,
-    UnknownMemberId,
-    UnreleasedInstanceId,
 )
-from odradek.foundation.limits import STREAMS_SUBTOPOLOGIES_MAX
-from odradek.foundation.named_tuple import NamedTuple
 
 logger = logging.getLogger(__name__)
 
-JOIN_EPOCH: Final = 0
-LEAVE_EPOCH: Final = -1
-
-_NEW_MEMBER: Final = StreamsMemberValue()
 _DELAYED_BY_START: Final = Status(
     StatusCode.ASSIGNMENT_DELAYED, "Assignment delayed due to the configured initial rebalance delay."
 )
 _DELAYED_BY_INTERVAL: Final = Status(
     StatusCode.ASSIGNMENT_DELAYED, "Assignment delayed due to the configured assignment interval."
 )
-
-
-class StreamsGroupHeartbeat(NamedTuple):
-    """A heartbeat; None (and -1 for the timeout) means as before. `owned` is None unless all three kinds are given."""
-
-    member_id: str
-    member_epoch: int
-    instance_id: str | None = None
-    rack_id: str | None = None
-    rebalance_timeout_ms: int = -1
-    topology: Topology | None = None
-    owned: TargetTasks | None = None
-    owned_kinds: int = 0  # of the three kinds of tasks, those given
-    process_id: str | None = None
-    user_endpoint: UserEndpoint | None = None
-    client_tags: tuple[ClientTag, ...] | None = None
-    offsets: Mapping[TaskId, int] | None = None
-    end_offsets: Mapping[TaskId, int] | None = None
-    shutdown_application: bool = False
-    endpoint_epoch: int = -1
-    client_id: str = ""
-    client_host: str = ""
-
-
-class StreamsHeartbeatResult(NamedTuple):
-    """The answer: the member's epoch, and its tasks if they changed or it joins.
-
-    `endpoints` are there when the member knows those of another epoch. `missing` are the topics to make.
-    """
-
-    member_id: str
-    member_epoch: int
-    statuses: tuple[Status, ...] = ()
-    assigned: HeldTasks | None = None
-    endpoint_epoch: int = 0
-    endpoints: list[EndpointPartitions] | None = None
-    missing: tuple[TopicInfo, ...] = ()
-
-
-StreamsOutcome = StreamsHeartbeatResult | OdradekError
-
-
-class StreamsHost(TimerHost, Protocol):
-    """The state machine of a shard, as its Streams groups need it."""
-
-    def join_after_removal(self, group: Group, request: JoinRequest, answer: AnswerJoin) -> None: ...
-
-
-class _Step(NamedTuple):
-    """What a heartbeat changes: the group's update, and the member before and after."""
-
-    update: StreamsUpdate
-    before: StreamsCurrentValue
-    current: StreamsCurrentValue
-    configured: ConfiguredTopology
-    statuses: tuple[Status, ...]
-    has_new_epoch: bool
-    has_other_endpoint: bool
-
-
-def check_streams_heartbeat(context: GroupContext, group_id: str, request: StreamsGroupHeartbeat) -> None:
-    """Raises InvalidRequest for fields that contradict each other, StreamsInvalidTopology, UnsupportedVersion."""
-    context.check_streams_protocol()
-    epoch, topology = request.member_epoch, request.topology
-    if topology is not None:
-        is_plain = not any(one.source_topic_regex for one in topology.subtopologies)
-        _require(is_plain, "Regular expressions for source topics are not supported yet.")
-    _require(request.member_id != "", "MemberId can't be empty.")
-    _require(group_id != "", "GroupId can't be empty.")
-    _require(request.instance_id != "", "InstanceId can't be empty.")
-    _require(request.rack_id != "", "RackId can't be empty.")
-    if epoch == JOIN_EPOCH:
-        _require(request.rebalance_timeout_ms != -1, "RebalanceTimeoutMs must be provided in first request.")
-        owned = request.owned or TargetTasks()
-        for kind, tasks in zip(("ActiveTasks", "StandbyTasks", "WarmupTasks"), owned, strict=True):
-            _require(not tasks, f"{kind} must be empty when (re-)joining.")
-        _require(topology is not None, "Topology must be non-null when (re-)joining.")
-        if topology is not None:
-            _check_topology(topology)
-    elif epoch == LEFT_FOR_NOW_EPOCH:
-        _require(request.instance_id is not None, "InstanceId can't be null.")
-    _require(epoch >= LEFT_FOR_NOW_EPOCH, f"MemberEpoch is {epoch}, but must be greater than or equal to -2.")
-    _require(request.owned_kinds in (0, 3), "If one task-type is non-null, all must be non-null.")
-    if epoch != JOIN_EPOCH:
-        _require(topology is None, "Topology can only be provided when (re-)joining.")
-
-
-def _check_topology(topology: Topology) -> None:
-    for one in topology.subtopologies:
-        for topic in one.state_changelog_topics:
-            if topic.partitions != 0:
-                raise StreamsInvalidTopology(
-                    f"Changelog topic {topic.name} must have an undefined partition count, but it is set to "
-                    f"{topic.partitions}."
-                )
-    if topology.epoch < 0:
-        raise StreamsInvalidTopology(f"the topology's epoch {topology.epoch} is negative")
-    ids = {one.subtopology_id for one in topology.subtopologies}
-    if len(ids) < len(topology.subtopologies):
-        raise StreamsInvalidTopology("two subtopologies of the topology have one id")
-    if len(ids) > STREAMS_SUBTOPOLOGIES_MAX:
-        raise StreamsInvalidTopology(
-            f"the topology has {len(ids)} subtopologies, more than {STREAMS_SUBTOPOLOGIES_MAX}; split the application"
-        )
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise InvalidRequest(message)
 
 
 class StreamsRequests:
@@ -314,16 +196,16 @@ class StreamsRequests:
             and group.value.last_assignment_configs == assignment_configs(self._context, group.group_id)
         )
 
-    def _plan_step(self, group: StreamsGroup, request: StreamsGroupHeartbeat) -> _Step:
-        """The member's step, and what it changes of the group. Raises as `_admit`, StreamsInvalidTopology."""
+    def _plan_step(self, group: StreamsGroup, request: StreamsGroupHeartbeat) -> StreamsStep:
+        """The member's step, and what it changes of the group. Raises as `admit`, StreamsInvalidTopology."""
         update = StreamsUpdate(group, self._context)
         copied = update.group
         is_first = copied.is_empty
-        _admit(update, request)
+        admit(update, request)
         member_id = request.member_id
         before = copied.current(member_id)
         known = copied.members.get(member_id)
-        member = _member_value(known, request)
+        member = member_value(known, request)
         is_changed = update.update_member(member_id, member)
         update.update_topology(request.topology)
         statuses: list[Status] = []
@@ -334,7 +216,7 @@ class StreamsRequests:
             )
             statuses.append(Status(StatusCode.STALE_TOPOLOGY, detail))
         configured = update.configure()
-        _check_owned(configured, request.owned)
+        check_owned(configured, request.owned)
         has_new_epoch = update.refresh(is_changed=is_changed)
         is_delayed = group.deadlines.is_assignment_delayed or (is_first and self._initial_delay_ms(group) > 0)
         if is_delayed:
@@ -345,7 +227,7 @@ class StreamsRequests:
             statuses.append(_DELAYED_BY_INTERVAL)
         current = update.reconcile(member_id, request.owned, is_delayed=is_delayed)
         before_endpoint = None if known is None else known.user_endpoint
-        return _Step(
+        return StreamsStep(
             update,
             before,
             current,
@@ -364,7 +246,7 @@ class StreamsRequests:
         first_records: Sequence[EncodedRecord],
         request: StreamsGroupHeartbeat,
         answer: DeferredAnswer[StreamsOutcome],
-        step: _Step,
+        step: StreamsStep,
     ) -> None:
         group_id = group.group_id
         is_first = group.is_empty
@@ -380,7 +262,7 @@ class StreamsRequests:
             if step.has_new_epoch:
                 self._context.streams_rebalances += 1
             written.configured, written.topics_seen = step.configured, update.topics
-            _note_offsets(written, request)
+            note_offsets(written, request)
             if is_first and not written.is_empty and self._initial_delay_ms(written) > 0:
                 written.deadlines.delay_assignment(self._initial_delay_ms(written))
             if step.has_other_endpoint or (
@@ -462,7 +344,7 @@ class StreamsRequests:
         if request.shutdown_application and group.shutdown_member_id is None:
             group.shutdown_member_id = member_id
         if request.instance_id is not None:
-            _check_instance(group, member_id, request.instance_id)
+            check_instance(group, member_id, request.instance_id)
         else:
             group.member(member_id)
         result = StreamsHeartbeatResult(member_id, request.member_epoch)
@@ -547,117 +429,6 @@ class StreamsRequests:
                 )
 
         self._planning.plan(group, 0, plan, finish, report)
-
-
-def _admit(update: StreamsUpdate, request: StreamsGroupHeartbeat) -> None:
-    """Admit the member; a static member that returns takes over its old member id's records.
-
-    Raises UnknownMemberId, FencedMemberEpoch, FencedInstanceId, UnreleasedInstanceId.
-    """
-    group, member_id = update.group, request.member_id
-    if request.member_epoch != JOIN_EPOCH:
-        if request.instance_id is not None:
-            _check_instance(group, member_id, request.instance_id)
-        group.member(member_id)
-        _check_epoch(group, request)
-        return
-    existing = None if request.instance_id is None else group.id_of_instance(request.instance_id)
-    if existing is None:
-        return
-    if group.current(existing).member_epoch != LEFT_FOR_NOW_EPOCH:
-        raise UnreleasedInstanceId(
-            f"Static member {member_id} with instance id {request.instance_id} cannot join the group because the "
-            f"instance id is owned by {existing} member."
-        )
-    update.replace_member(existing, member_id)
-
-
-def _check_instance(group: StreamsGroup, member_id: str, instance_id: str) -> None:
-    existing = group.id_of_instance(instance_id)
-    if existing is None:
-        raise UnknownMemberId(f"Instance id {instance_id} is unknown.")
-    if existing != member_id:
-        raise FencedInstanceId(
-            f"Static member {member_id} with instance id {instance_id} was fenced by member {existing}."
-        )
-
-
-def _check_epoch(group: StreamsGroup, request: StreamsGroupHeartbeat) -> None:
-    """Raises FencedMemberEpoch unless the epoch is the member's, or its last one.
-
-    A member at its last epoch that runs nothing beyond its assignment has missed the answer with the new epoch.
-    """
-    current, epoch = group.current(request.member_id), request.member_epoch
-    if epoch == current.member_epoch:
-        return
-    owned, assigned = request.owned, current.assigned
-    if (
-        epoch == current.previous_member_epoch
-        and epoch < current.member_epoch
-        and owned is not None
-        and all(is_within(tasks, held) for tasks, held in zip(owned, assigned, strict=True))
-    ):
-        return
-    word = "greater" if epoch > current.member_epoch else "smaller"
-    raise FencedMemberEpoch(
-        f"The streams group member has a {word} member epoch ({epoch}) than the one known by the group coordinator "
-        f"({current.member_epoch}). The member must abandon all its partitions and rejoin."
-    )
-
-
-def _check_owned(configured: ConfiguredTopology, owned: TargetTasks | None) -> None:
-    """Raises InvalidRequest for tasks that the topology does not have."""
-    if owned is None or not configured.is_ready or configured.subtopologies is None:
-        return
-    for tasks in owned:
-        for subtopology_id, number in list_tasks(tasks):
-            subtopology = configured.subtopologies.get(subtopology_id)
-            if subtopology is None:
-                raise InvalidRequest(f"Subtopology {subtopology_id} does not exist in the topology.")
-            if not 0 <= number < subtopology.tasks:
-                raise InvalidRequest(
-                    f"Task {number} for subtopology {subtopology_id} is invalid. Number of tasks for this subtopology: "
-                    f"{subtopology.tasks}"
-                )
-
-
-def _member_value(known: StreamsMemberValue | None, request: StreamsGroupHeartbeat) -> StreamsMemberValue:
-    is_join = request.member_epoch == JOIN_EPOCH
-    known = known or _NEW_MEMBER
-    timeout_ms, endpoint = request.rebalance_timeout_ms, request.user_endpoint
-    return StreamsMemberValue(
-        instance_id=known.instance_id if request.instance_id is None else request.instance_id,
-        rack_id=known.rack_id if request.rack_id is None else request.rack_id,
-        client_id=request.client_id,
-        client_host=request.client_host,
-        rebalance_timeout_ms=known.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
-        topology_epoch=known.topology_epoch if request.topology is None else request.topology.epoch,
-        process_id=known.process_id if request.process_id is None else request.process_id,
-        user_endpoint=known.user_endpoint if endpoint is None and not is_join else endpoint,
-        client_tags=known.client_tags if request.client_tags is None else request.client_tags,
-    )
-
-
-def _note_offsets(group: StreamsGroup, request: StreamsGroupHeartbeat) -> None:
-    """Keep the changelog offsets that the member reports, as far as the group has such tasks."""
-    member_id, subtopologies = request.member_id, None
-    if group.configured is not None:
-        subtopologies = group.configured.subtopologies
-    if subtopologies is None:
-        return
-
-    def known_tasks(offsets: Mapping[TaskId, int]) -> dict[TaskId, int]:
-        return {
-            (subtopology_id, number): offset
-            for (subtopology_id, number), offset in offsets.items()
-            if subtopology_id in subtopologies and 0 <= number < subtopologies[subtopology_id].tasks
-        }
-
-    # Other mappings, since a thread may read those before.
-    if request.offsets is not None:
-        group.offsets = {**group.offsets, member_id: known_tasks(request.offsets)}
-    if request.end_offsets is not None:
-        group.end_offsets = {**group.end_offsets, member_id: known_tasks(request.end_offsets)}
 
 
 def _say_shutdown(member_id: str) -> Status:

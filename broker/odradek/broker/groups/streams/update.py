@@ -27,8 +27,9 @@ from odradek.broker.groups.streams.schema import (
     encode_streams_value,
 )
 from odradek.broker.groups.streams.tasks import NO_TARGET, TargetTasks, number_tasks
-from odradek.broker.groups.streams.topology import ConfiguredTopology, Topology, configure
+from odradek.broker.groups.streams.topology import ConfiguredTopology, Status, Topology, configure
 from odradek.foundation.errors import InvalidRequest
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.metadata.image.image import TopicImage
 
 STANDBY_REPLICAS = "num.standby.replicas"
@@ -207,6 +208,18 @@ class StreamsUpdate:
         if updated != current or member_id not in group.currents:
             self.put(StreamsRecordKind.CURRENT, member_id, updated)
         return updated
+
+
+class StreamsStep(NamedTuple):
+    """What a heartbeat changes: the group's update, and the member before and after."""
+
+    update: StreamsUpdate
+    before: StreamsCurrentValue
+    current: StreamsCurrentValue
+    configured: ConfiguredTopology
+    statuses: tuple[Status, ...]
+    has_new_epoch: bool
+    has_other_endpoint: bool
 
 
 def assignment_configs(context: GroupContext, group_id: str) -> tuple[AssignmentConfig, ...]:

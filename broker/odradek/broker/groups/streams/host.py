@@ -1,0 +1,40 @@
+"""What a Streams group, and the requests about such groups, need of their shard."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from odradek.broker.coordination.timers import TimerHost
+from odradek.broker.coordination.writer import OnWritten
+from odradek.broker.groups.classic.members import AnswerJoin, JoinRequest
+from odradek.broker.groups.group import Group
+
+if TYPE_CHECKING:
+    from odradek.broker.groups.streams.group import StreamsGroup
+
+
+class StreamsGroupHost(TimerHost, Protocol):
+    """The shard of a Streams group, as the group needs it."""
+
+    def session_timeout_ms(self, group_id: str) -> int:
+        """The time that a member may send no heartbeat: the group's own setting or the broker's."""
+        ...
+
+    def join_after_removal(self, group: StreamsGroup, request: JoinRequest, answer: AnswerJoin) -> None:
+        """Replace an empty Streams group by a classic one of the same id, and join that."""
+        ...
+
+    def expire_members(self, group: StreamsGroup) -> None:
+        """Fence the members whose time is up, or assign after a delay, and set the next `wake_at`."""
+        ...
+
+    def fence(self, group: StreamsGroup, member_ids: Sequence[str], on_written: OnWritten) -> None:
+        """Remove the members; `on_written` is called once that is written, or with the error."""
+        ...
+
+
+class StreamsHost(TimerHost, Protocol):
+    """The state machine of a shard, as its Streams groups need it."""
+
+    def join_after_removal(self, group: Group, request: JoinRequest, answer: AnswerJoin) -> None: ...
