@@ -11,14 +11,14 @@ from odradek.broker.groups.streams.heartbeats import (
     check_streams_heartbeat,
 )
 from odradek.broker.groups.streams.tasks import TargetTasks, TaskId, list_tasks
-from odradek.broker.groups.streams.topology import Subtopology, TopicInfo, Topology
+from odradek.broker.groups.streams.topology import InternalTopic, StreamsSubtopology, StreamsTopology
 from odradek.foundation.errors import OdradekError
 from tests.support.coordinator_world import GroupWorld, result_of
 
 NO_TASKS = TargetTasks()
 
 
-def subtopology(name: str, *sources: str, **more: Any) -> Subtopology:
+def subtopology(name: str, *sources: str, **more: Any) -> StreamsSubtopology:
     fields: dict[str, Any] = {
         "source_topic_regex": (),
         "state_changelog_topics": (),
@@ -27,15 +27,17 @@ def subtopology(name: str, *sources: str, **more: Any) -> Subtopology:
         "copartition_groups": (),
         **more,
     }
-    return Subtopology(subtopology_id=name, source_topics=sources, **fields)
+    return StreamsSubtopology(subtopology_id=name, source_topics=sources, **fields)
 
 
-def counting(*, epoch: int = 0) -> Topology:
+def counting(*, epoch: int = 0) -> StreamsTopology:
     """A stateless subtopology 0 of `lines`, and a stateful 1 that reads what it writes to `r`, with a changelog `c`."""
     counter = subtopology(
-        "1", repartition_source_topics=(TopicInfo("r", 0, 0),), state_changelog_topics=(TopicInfo("c", 0, 0),)
+        "1",
+        repartition_source_topics=(InternalTopic("r", 0, 0),),
+        state_changelog_topics=(InternalTopic("c", 0, 0),),
     )
-    return Topology(epoch, (subtopology("0", "lines", repartition_sink_topics=("r",)), counter))
+    return StreamsTopology(epoch, (subtopology("0", "lines", repartition_sink_topics=("r",)), counter))
 
 
 TOPICS = {"lines": 3, "r": 3, "c": 3}

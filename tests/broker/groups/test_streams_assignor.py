@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from odradek.broker.groups.streams.assignor import MemberTasks, assign_tasks
 from odradek.broker.groups.streams.tasks import TargetTasks, TaskId, list_tasks
-from odradek.broker.groups.streams.topology import ConfiguredSubtopology, TopicInfo
+from odradek.broker.groups.streams.topology import ConfiguredSubtopology, InternalTopic
 from tests.support.examples import examples
 
 
 def subtopologies(*tasks: int, stateful: bool = True) -> dict[str, ConfiguredSubtopology]:
-    changelogs = (TopicInfo("c", 1, 0),) if stateful else ()
+    changelogs = (InternalTopic("c", 1, 0),) if stateful else ()
     return {
         str(place): ConfiguredSubtopology(str(place), number, (), (), (), changelogs)
         for place, number in enumerate(tasks)

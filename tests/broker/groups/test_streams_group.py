@@ -12,7 +12,7 @@ from odradek.broker.groups.streams.description import describe_streams_group
 from odradek.broker.groups.streams.heartbeats import StreamsHeartbeatResult
 from odradek.broker.groups.streams.schema import ClientTag, UserEndpoint
 from odradek.broker.groups.streams.tasks import TargetTasks, list_tasks
-from odradek.broker.groups.streams.topology import StatusCode, Topology
+from odradek.broker.groups.streams.topology import StatusCode, StreamsTopology
 from odradek.foundation.errors import KafkaStorageError
 from tests.support.coordinator_world import GroupWorld, in_world
 from tests.support.stories import told_by
@@ -154,12 +154,12 @@ async def test_missing_topics_are_told_until_they_are_there(world: GroupWorld) -
 async def test_the_group_keeps_its_first_topology(world: GroupWorld) -> None:
     first = StreamsMember(world, "a", topology=counting(epoch=2))
     older = StreamsMember(world, "b", topology=counting(epoch=1))
-    other = StreamsMember(world, "c", topology=Topology(2, (subtopology("0", "lines"),)))
+    other = StreamsMember(world, "c", topology=StreamsTopology(2, (subtopology("0", "lines"),)))
     await first.must_beat()
     await older.must_beat()
     assert older.statuses == (StatusCode.STALE_TOPOLOGY,)
     assert type(await other.heartbeat()).__name__ == "InvalidRequest"
-    mixed = Topology(2, counting().subtopologies[::-1])
+    mixed = StreamsTopology(2, counting().subtopologies[::-1])
     await StreamsMember(world, "d", topology=mixed).must_beat()
 
 

@@ -8,27 +8,27 @@ import pytest
 
 from odradek.broker.groups.streams.topology import (
     ConfiguredTopology,
-    CopartitionGroup,
+    CopartitionedTopics,
+    InternalTopic,
     StatusCode,
-    Subtopology,
-    TopicInfo,
-    Topology,
+    StreamsSubtopology,
+    StreamsTopology,
     configure,
 )
 from odradek.foundation.errors import StreamsInvalidTopology
 from tests.support.streams_members import counting, subtopology
 
 
-def configured(*subtopologies: Subtopology, **topics: int) -> ConfiguredTopology:
-    return configure(Topology(0, subtopologies), topics.get)
+def configured(*subtopologies: StreamsSubtopology, **topics: int) -> ConfiguredTopology:
+    return configure(StreamsTopology(0, subtopologies), topics.get)
 
 
-def joined(*sources: int, repartition: tuple[int, ...] = ()) -> CopartitionGroup:
-    return CopartitionGroup(sources, (), repartition)
+def joined(*sources: int, repartition: tuple[int, ...] = ()) -> CopartitionedTopics:
+    return CopartitionedTopics(sources, (), repartition)
 
 
-def internal(name: str, partitions: int = 0) -> TopicInfo:
-    return TopicInfo(name, partitions, 0)
+def internal(name: str, partitions: int = 0) -> InternalTopic:
+    return InternalTopic(name, partitions, 0)
 
 
 def test_internal_topics_get_the_partitions_of_their_writers() -> None:
@@ -54,7 +54,7 @@ def test_a_chain_of_repartition_topics_takes_the_number_of_its_beginning() -> No
         assert {name: one.tasks for name, one in found.subtopologies.items()} == {"0": 4, "1": 4, "2": 7}
 
 
-PROBLEMS: list[tuple[list[Subtopology], dict[str, int], StatusCode, str]] = [
+PROBLEMS: list[tuple[list[StreamsSubtopology], dict[str, int], StatusCode, str]] = [
     (
         [subtopology("0", *"dcba")],
         {"a": 1},
@@ -97,7 +97,7 @@ PROBLEMS: list[tuple[list[Subtopology], dict[str, int], StatusCode, str]] = [
 
 @pytest.mark.parametrize(("subtopologies", "topics", "code", "detail"), PROBLEMS)
 def test_topics_that_do_not_fit_are_told(
-    subtopologies: list[Subtopology], topics: dict[str, int], code: StatusCode, detail: str
+    subtopologies: list[StreamsSubtopology], topics: dict[str, int], code: StatusCode, detail: str
 ) -> None:
     found = configured(*subtopologies, **topics)
     assert found.problem == (code, detail)

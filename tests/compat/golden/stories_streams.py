@@ -78,7 +78,7 @@ def tasks(**numbers: list[int]) -> list[Fields]:
 
 
 class Member:
-    """One member of a group, with the epoch that it was told last."""
+    """One member of a group, with the epoch of its last answer."""
 
     def __init__(self, wire: Wire, name: str, *, group: str = GROUP, process: str | None = None) -> None:
         self.wire = wire

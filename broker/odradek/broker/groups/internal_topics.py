@@ -1,7 +1,7 @@
 """Creates the internal topics of Kafka Streams applications: repartition topics and changelogs.
 
 A heartbeat names what is missing and is answered at once. The topics are created in the background, each once at a
-time. A failure is told by later heartbeats for a while. No attempt is made meanwhile.
+time. Later heartbeats report a failure for a while, in which no attempt is made.
 """
 
 from __future__ import annotations

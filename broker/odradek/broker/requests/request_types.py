@@ -71,6 +71,8 @@ _TYPES: Final = {
     "timedelta_i64": "timedelta | int",
     "datetime_i64": "datetime | int",
 }
+# Classes of the product: those of Kafka's structures have longer names.
+_OF_THE_PRODUCT: Final = frozenset(("Endpoint", "TopicInfo", "TopicPartition"))
 # kio's type is None for the zero of these.
 _NONE_FOR_ZERO: Final = ("uuid", "datetime_i64")
 
@@ -79,7 +81,7 @@ def modules() -> dict[str, str]:
     """The source of each module, by its name in `wire.protocol.requests`."""
     handlers = {**HANDLERS, **CONTROLLER_HANDLERS}
     decoded = [ApiKey(api) for api in sorted(handlers) if not handlers[api].takes_frame]
-    taken: set[str] = set()
+    taken = set(_OF_THE_PRODUCT)
     return {
         name: _module(what, [api for api in decoded if module_of(api) == name], taken)
         for name, what in _MODULES
@@ -89,7 +91,7 @@ def modules() -> dict[str, str]:
 def response_modules() -> dict[str, str]:
     """The source of each module, by its name in `wire.protocol.responses`."""
     apis = [ApiKey(api) for api in sorted({**HANDLERS, **CONTROLLER_HANDLERS})]
-    taken: set[str] = set()
+    taken = set(_OF_THE_PRODUCT)
     return {
         name: _response_module(
             what, [api for api in apis if ("records" if api in _RECORDS else module_of(api)) == name], taken
@@ -148,6 +150,8 @@ def _write(
     name = cast(type, classes[0]).__name__
     if name in taken:
         name = _join_names(api.kafka_name, name)
+        if name in written:
+            return name  # the same structure in another field
     taken.add(name)
     by_version = [{field.name: field for field in fields_of(one)} for one in classes]
     names = dict.fromkeys(field for fields in by_version for field in fields)

@@ -11,7 +11,7 @@ from odradek.broker.groups.streams.description import (
 )
 from odradek.broker.groups.streams.group import TaskOffsets
 from odradek.broker.groups.streams.tasks import TargetTasks
-from odradek.broker.groups.streams.topology import ConfiguredSubtopology, Subtopology, TopicInfo
+from odradek.broker.groups.streams.topology import ConfiguredSubtopology, InternalTopic, StreamsSubtopology
 from odradek.broker.requests.authorized_operations import of_group
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import error_fields
@@ -61,7 +61,7 @@ def _topology(group: DescribedStreamsGroup) -> Mapping[str, object] | None:
     """With the numbers of partitions where the cluster has every topic, else as members have sent it."""
     if group.topology is None:
         return None
-    subtopologies: Sequence[ConfiguredSubtopology | Subtopology] = group.topology.subtopologies
+    subtopologies: Sequence[ConfiguredSubtopology | StreamsSubtopology] = group.topology.subtopologies
     if group.configured is not None and group.configured.subtopologies is not None:
         subtopologies = list(group.configured.subtopologies.values())
     return {
@@ -79,7 +79,7 @@ def _topology(group: DescribedStreamsGroup) -> Mapping[str, object] | None:
     }
 
 
-def _topics(topics: Sequence[TopicInfo]) -> list[Mapping[str, object]]:
+def _topics(topics: Sequence[InternalTopic]) -> list[Mapping[str, object]]:
     return [
         {
             "name": topic.name,

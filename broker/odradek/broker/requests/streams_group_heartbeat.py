@@ -24,13 +24,13 @@ from odradek.broker.groups.streams.tasks import (
     read_tasks,
 )
 from odradek.broker.groups.streams.topology import (
-    CopartitionGroup,
-    Status,
+    CopartitionedTopics,
+    InternalTopic,
     StatusCode,
-    Subtopology,
-    TopicInfo,
+    StreamsStatus,
+    StreamsSubtopology,
+    StreamsTopology,
     TopicSetting,
-    Topology,
 )
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import error_fields
@@ -195,13 +195,13 @@ def _read_offsets(
     return {(row.subtopology_id, row.partition): row.offset for row in rows}
 
 
-def _read_topology(topology: requests.Topology | None) -> Topology | None:
+def _read_topology(topology: requests.Topology | None) -> StreamsTopology | None:
     if topology is None:
         return None
-    return Topology(
+    return StreamsTopology(
         topology.epoch,
         tuple(
-            Subtopology(
+            StreamsSubtopology(
                 subtopology_id=one.subtopology_id,
                 source_topics=tuple(one.source_topics),
                 source_topic_regex=tuple(one.source_topic_regex),
@@ -209,7 +209,7 @@ def _read_topology(topology: requests.Topology | None) -> Topology | None:
                 repartition_sink_topics=tuple(one.repartition_sink_topics),
                 repartition_source_topics=_read_topics(one.repartition_source_topics),
                 copartition_groups=tuple(
-                    CopartitionGroup(
+                    CopartitionedTopics(
                         tuple(group.source_topics),
                         tuple(group.source_topic_regex),
                         tuple(group.repartition_source_topics),
@@ -223,10 +223,10 @@ def _read_topology(topology: requests.Topology | None) -> Topology | None:
 
 
 def _read_topics(
-    topics: Sequence[requests.TopicInfo] | Sequence[requests.StreamsGroupHeartbeatTopicInfo],
-) -> tuple[TopicInfo, ...]:
+    topics: Sequence[requests.StreamsGroupHeartbeatTopicInfo],
+) -> tuple[InternalTopic, ...]:
     return tuple(
-        TopicInfo(
+        InternalTopic(
             topic.name,
             topic.partitions,
             topic.replication_factor,
@@ -296,7 +296,7 @@ def _create_missing(
     group_id: str,
     result: StreamsHeartbeatResult,
     may_create: MayCreate | None,
-) -> list[Status]:
+) -> list[StreamsStatus]:
     """Begin to create what is missing; the statuses, with what hinders that."""
     if not result.missing:
         return list(result.statuses)
@@ -325,7 +325,7 @@ def _create_missing(
     ]
 
 
-def _new_topic(topic: TopicInfo) -> NewTopic:
+def _new_topic(topic: InternalTopic) -> NewTopic:
     return NewTopic(
         topic.name,
         topic.partitions,

@@ -51,7 +51,7 @@ _ALL: Final = (
     Setting(
         Kind.LONG,
         10_000,
-        "The lag of a copy of a task that counts as caught up. Members are told it; like Kafka, the broker does not "
+        "The lag of a copy of a task that counts as caught up. Members learn it; like Kafka, the broker does not "
         "use it.",
         key="streams.acceptable.recovery.lag",
         allowed=Range(0),

@@ -7,7 +7,7 @@ from odradek.broker.groups.streams.assignor import NO_OFFSETS, STICKY
 from odradek.broker.groups.streams.group import TaskOffsets
 from odradek.broker.groups.streams.schema import StreamsMemberValue
 from odradek.broker.groups.streams.tasks import TargetTasks
-from odradek.broker.groups.streams.topology import ConfiguredTopology, Topology, configure
+from odradek.broker.groups.streams.topology import ConfiguredTopology, StreamsTopology, configure
 from odradek.foundation.errors import InvalidGroupId, StreamsInvalidTopology
 from odradek.foundation.named_tuple import NamedTuple
 
@@ -31,7 +31,7 @@ class DescribedStreamsGroup(NamedTuple):
     epoch: int
     target_epoch: int
     assignor: str
-    topology: Topology | None
+    topology: StreamsTopology | None
     configured: ConfiguredTopology | None
     members: list[DescribedStreamsMember]
 
@@ -70,7 +70,7 @@ def describe_streams_group(groups: GroupCoordinator, group_id: str) -> Described
     )
 
 
-def _configure_ready(groups: GroupCoordinator, topology: Topology | None) -> ConfiguredTopology | None:
+def _configure_ready(groups: GroupCoordinator, topology: StreamsTopology | None) -> ConfiguredTopology | None:
     """The topology with numbers of partitions, where every topic is there."""
     if topology is None:
         return None

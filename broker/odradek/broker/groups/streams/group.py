@@ -46,7 +46,7 @@ from odradek.broker.groups.streams.tasks import (
     TaskId,
     list_tasks,
 )
-from odradek.broker.groups.streams.topology import ConfiguredSubtopology, ConfiguredTopology, Topology
+from odradek.broker.groups.streams.topology import ConfiguredSubtopology, ConfiguredTopology, StreamsTopology
 from odradek.foundation.errors import (
     InconsistentGroupProtocol,
     NonEmptyGroup,
@@ -89,7 +89,7 @@ class StreamsGroup:
         self._host = host
         self.value = _NEW_GROUP
         self.target_value = _NO_TARGET_YET
-        self.topology: Topology | None = None
+        self.topology: StreamsTopology | None = None
         self.members: dict[str, StreamsMemberValue] = {}
         self.targets: dict[str, TargetTasks] = {}
         self.currents: dict[str, StreamsCurrentValue] = {}
@@ -161,7 +161,7 @@ class StreamsGroup:
         elif kind == StreamsRecordKind.CURRENT:
             self._put_current(name, value if isinstance(value, StreamsCurrentValue) else None)
         elif kind == StreamsRecordKind.TOPOLOGY:
-            self.topology = value if isinstance(value, Topology) else None
+            self.topology = value if isinstance(value, StreamsTopology) else None
             self._sources = {} if self.topology is None else self.topology.map_sources()
             self.configured = None
 

@@ -10,7 +10,7 @@ from odradek.broker.groups.streams.endpoints import EndpointPartitions
 from odradek.broker.groups.streams.group import LEFT_FOR_NOW_EPOCH
 from odradek.broker.groups.streams.schema import ClientTag, UserEndpoint
 from odradek.broker.groups.streams.tasks import HeldTasks, TargetTasks, TaskId
-from odradek.broker.groups.streams.topology import Status, TopicInfo, Topology
+from odradek.broker.groups.streams.topology import InternalTopic, StreamsStatus, StreamsTopology
 from odradek.foundation.errors import InvalidRequest, OdradekError, StreamsInvalidTopology
 from odradek.foundation.limits import STREAMS_SUBTOPOLOGIES_MAX
 from odradek.foundation.named_tuple import NamedTuple
@@ -27,7 +27,7 @@ class StreamsGroupHeartbeat(NamedTuple):
     instance_id: str | None = None
     rack_id: str | None = None
     rebalance_timeout_ms: int = -1
-    topology: Topology | None = None
+    topology: StreamsTopology | None = None
     owned: TargetTasks | None = None
     owned_kinds: int = 0  # of the three kinds of tasks, those given
     process_id: str | None = None
@@ -49,11 +49,11 @@ class StreamsHeartbeatResult(NamedTuple):
 
     member_id: str
     member_epoch: int
-    statuses: tuple[Status, ...] = ()
+    statuses: tuple[StreamsStatus, ...] = ()
     assigned: HeldTasks | None = None
     endpoint_epoch: int = 0
     endpoints: list[EndpointPartitions] | None = None
-    missing: tuple[TopicInfo, ...] = ()
+    missing: tuple[InternalTopic, ...] = ()
 
 
 StreamsOutcome = StreamsHeartbeatResult | OdradekError
@@ -86,7 +86,7 @@ def check_streams_heartbeat(context: GroupContext, group_id: str, request: Strea
         _require(topology is None, "Topology can only be provided when (re-)joining.")
 
 
-def _check_topology(topology: Topology) -> None:
+def _check_topology(topology: StreamsTopology) -> None:
     for one in topology.subtopologies:
         for topic in one.state_changelog_topics:
             if topic.partitions != 0:

@@ -50,8 +50,8 @@ from odradek.broker.groups.streams.tasks import (
 )
 from odradek.broker.groups.streams.topology import (
     ConfiguredTopology,
-    Status,
     StatusCode,
+    StreamsStatus,
 )
 from odradek.broker.groups.streams.update import StreamsStep, StreamsUpdate, assignment_configs
 from odradek.foundation.errors import (
@@ -62,10 +62,10 @@ from odradek.foundation.errors import (
 
 logger = logging.getLogger(__name__)
 
-_DELAYED_BY_START: Final = Status(
+_DELAYED_BY_START: Final = StreamsStatus(
     StatusCode.ASSIGNMENT_DELAYED, "Assignment delayed due to the configured initial rebalance delay."
 )
-_DELAYED_BY_INTERVAL: Final = Status(
+_DELAYED_BY_INTERVAL: Final = StreamsStatus(
     StatusCode.ASSIGNMENT_DELAYED, "Assignment delayed due to the configured assignment interval."
 )
 
@@ -208,13 +208,13 @@ class StreamsRequests:
         member = member_value(known, request)
         is_changed = update.update_member(member_id, member)
         update.update_topology(request.topology)
-        statuses: list[Status] = []
+        statuses: list[StreamsStatus] = []
         if member.topology_epoch < copied.topology_epoch:
             detail = (
                 f"The member's topology epoch {member.topology_epoch} is behind the group's topology epoch "
                 f"{copied.topology_epoch}."
             )
-            statuses.append(Status(StatusCode.STALE_TOPOLOGY, detail))
+            statuses.append(StreamsStatus(StatusCode.STALE_TOPOLOGY, detail))
         configured = update.configure()
         check_owned(configured, request.owned)
         has_new_epoch = update.refresh(is_changed=is_changed)
@@ -296,7 +296,7 @@ class StreamsRequests:
         current: StreamsCurrentValue,
         configured: ConfiguredTopology | None,
         *,
-        statuses: Sequence[Status],
+        statuses: Sequence[StreamsStatus],
         assigned: HeldTasks | None = None,
     ) -> StreamsHeartbeatResult:
         if request.shutdown_application and group.shutdown_member_id is None:
@@ -431,8 +431,8 @@ class StreamsRequests:
         self._planning.plan(group, 0, plan, finish, report)
 
 
-def _say_shutdown(member_id: str) -> Status:
-    return Status(
+def _say_shutdown(member_id: str) -> StreamsStatus:
+    return StreamsStatus(
         StatusCode.SHUTDOWN_APPLICATION,
         f"Streams group member {member_id} encountered a fatal error and requested a shutdown for the entire "
         "application.",

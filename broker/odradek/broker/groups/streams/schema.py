@@ -23,18 +23,18 @@ from odradek.broker.groups.schema import StreamsRecordKind
 from odradek.broker.groups.streams.tasks import (
     HeldTasks,
     TargetTasks,
-    TaskIds,
+    TaskRows,
     read_epochs,
     read_tasks,
     write_epochs,
     write_tasks,
 )
 from odradek.broker.groups.streams.topology import (
-    CopartitionGroup,
-    Subtopology,
-    TopicInfo,
+    CopartitionedTopics,
+    InternalTopic,
+    StreamsSubtopology,
+    StreamsTopology,
     TopicSetting,
-    Topology,
 )
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.wire.protocol.declared import Declaration, FieldRow
@@ -118,15 +118,15 @@ class StreamsTargetValue(NamedTuple):
     tasks: TargetTasks
 
     @property
-    def active_tasks(self) -> list[TaskIds]:
+    def active_tasks(self) -> list[TaskRows]:
         return write_tasks(self.tasks.active)
 
     @property
-    def standby_tasks(self) -> list[TaskIds]:
+    def standby_tasks(self) -> list[TaskRows]:
         return write_tasks(self.tasks.standby)
 
     @property
-    def warmup_tasks(self) -> list[TaskIds]:
+    def warmup_tasks(self) -> list[TaskRows]:
         return write_tasks(self.tasks.warmup)
 
 
@@ -138,27 +138,27 @@ class StreamsCurrentValue(NamedTuple):
     pending_revocation: HeldTasks
 
     @property
-    def active_tasks(self) -> list[TaskIds]:
+    def active_tasks(self) -> list[TaskRows]:
         return write_epochs(self.assigned.active)
 
     @property
-    def standby_tasks(self) -> list[TaskIds]:
+    def standby_tasks(self) -> list[TaskRows]:
         return write_tasks(self.assigned.standby)
 
     @property
-    def warmup_tasks(self) -> list[TaskIds]:
+    def warmup_tasks(self) -> list[TaskRows]:
         return write_tasks(self.assigned.warmup)
 
     @property
-    def active_tasks_pending_revocation(self) -> list[TaskIds]:
+    def active_tasks_pending_revocation(self) -> list[TaskRows]:
         return write_epochs(self.pending_revocation.active)
 
     @property
-    def standby_tasks_pending_revocation(self) -> list[TaskIds]:
+    def standby_tasks_pending_revocation(self) -> list[TaskRows]:
         return write_tasks(self.pending_revocation.standby)
 
     @property
-    def warmup_tasks_pending_revocation(self) -> list[TaskIds]:
+    def warmup_tasks_pending_revocation(self) -> list[TaskRows]:
         return write_tasks(self.pending_revocation.warmup)
 
 
@@ -168,7 +168,7 @@ StreamsValue = (
     | StreamsTargetEpochValue
     | StreamsTargetValue
     | StreamsCurrentValue
-    | Topology
+    | StreamsTopology
 )
 
 
@@ -181,9 +181,9 @@ def _group(*, last_assignment_configs: Sequence[AssignmentConfig] | None, **valu
 
 def _target(
     *,
-    active_tasks: Sequence[TaskIds],
-    standby_tasks: Sequence[TaskIds],
-    warmup_tasks: Sequence[TaskIds],
+    active_tasks: Sequence[TaskRows],
+    standby_tasks: Sequence[TaskRows],
+    warmup_tasks: Sequence[TaskRows],
 ) -> StreamsTargetValue:
     return StreamsTargetValue(
         TargetTasks(read_tasks(active_tasks), read_tasks(standby_tasks), read_tasks(warmup_tasks))
@@ -195,12 +195,12 @@ def _current(
     member_epoch: int,
     previous_member_epoch: int,
     state: int,
-    active_tasks: Sequence[TaskIds],
-    standby_tasks: Sequence[TaskIds],
-    warmup_tasks: Sequence[TaskIds],
-    active_tasks_pending_revocation: Sequence[TaskIds],
-    standby_tasks_pending_revocation: Sequence[TaskIds],
-    warmup_tasks_pending_revocation: Sequence[TaskIds],
+    active_tasks: Sequence[TaskRows],
+    standby_tasks: Sequence[TaskRows],
+    warmup_tasks: Sequence[TaskRows],
+    active_tasks_pending_revocation: Sequence[TaskRows],
+    standby_tasks_pending_revocation: Sequence[TaskRows],
+    warmup_tasks_pending_revocation: Sequence[TaskRows],
 ) -> StreamsCurrentValue:
     return StreamsCurrentValue(
         member_epoch,
@@ -231,23 +231,23 @@ def _tasks(name: str, structure: Declaration) -> FieldRow:
 
 
 _TASK_IDS: Final = Declaration(
-    TaskIds, FieldRow("subtopology_id", "string"), FieldRow("partitions", "int32", is_array=True)
+    TaskRows, FieldRow("subtopology_id", "string"), FieldRow("partitions", "int32", is_array=True)
 )
 _TASK_IDS_WITH_EPOCHS: Final = Declaration(
-    TaskIds,
+    TaskRows,
     FieldRow("subtopology_id", "string"),
     FieldRow("partitions", "int32", is_array=True),
     FieldRow("assignment_epochs", "int32", is_array=True, is_nullable=True, tag=0, default=None),
 )
 _TOPIC_INFO: Final = Declaration(
-    TopicInfo,
+    InternalTopic,
     FieldRow("name", "string"),
     FieldRow("partitions", "int32"),
     FieldRow("replication_factor", "int16"),
     FieldRow("topic_configs", structure=_key_and_value(TopicSetting), is_array=True),
 )
 _SUBTOPOLOGY: Final = Declaration(
-    Subtopology,
+    StreamsSubtopology,
     FieldRow("subtopology_id", "string"),
     FieldRow("source_topics", "string", is_array=True),
     FieldRow("source_topic_regex", "string", is_array=True),
@@ -257,7 +257,7 @@ _SUBTOPOLOGY: Final = Declaration(
     FieldRow(
         "copartition_groups",
         structure=Declaration(
-            CopartitionGroup,
+            CopartitionedTopics,
             FieldRow("source_topics", "int16", is_array=True),
             FieldRow("source_topic_regex", "int16", is_array=True),
             FieldRow("repartition_source_topics", "int16", is_array=True),
@@ -322,7 +322,7 @@ _DECLARATIONS: Final = {
         _tasks("warmup_tasks_pending_revocation", _TASK_IDS_WITH_EPOCHS),
     ),
     StreamsRecordKind.TOPOLOGY: Declaration(
-        Topology,
+        StreamsTopology,
         FieldRow("epoch", "int32"),
         FieldRow("subtopologies", structure=_SUBTOPOLOGY, is_array=True),
     ),
@@ -343,7 +343,7 @@ _KINDS_OF_VALUES: Final = {
     StreamsTargetEpochValue: StreamsRecordKind.TARGET_EPOCH,
     StreamsTargetValue: StreamsRecordKind.TARGET,
     StreamsCurrentValue: StreamsRecordKind.CURRENT,
-    Topology: StreamsRecordKind.TOPOLOGY,
+    StreamsTopology: StreamsRecordKind.TOPOLOGY,
 }
 _GROUP_ID: Final = FieldRow("group_id", "string")
 _KEYS: Final[Mapping[int, RecordKey[StreamsKey]]] = {

@@ -60,7 +60,7 @@ NOTHING_HELD: Final = HeldTasks()
 NO_TARGET: Final = TargetTasks()
 
 
-class TaskIds(NamedTuple):
+class TaskRows(NamedTuple):
     """The tasks of one subtopology, as on the wire and in records."""
 
     subtopology_id: str
@@ -101,7 +101,7 @@ def read_tasks(rows: Iterable[OwnedTasks]) -> Tasks:
     return collect_tasks((row.subtopology_id, number) for row in rows for number in row.partitions)
 
 
-def read_epochs(rows: Iterable[TaskIds], *, default: int) -> TaskEpochs:
+def read_epochs(rows: Iterable[TaskRows], *, default: int) -> TaskEpochs:
     """The tasks with their epochs; `default` where a record has none, as those of Kafka 4.1."""
     read: dict[str, Mapping[int, int]] = {}
     for row in rows:
@@ -112,15 +112,15 @@ def read_epochs(rows: Iterable[TaskIds], *, default: int) -> TaskEpochs:
     return read
 
 
-def write_tasks(tasks: Tasks) -> list[TaskIds]:
+def write_tasks(tasks: Tasks) -> list[TaskRows]:
     """The rows of a record, in Kafka's order."""
-    return [TaskIds(subtopology, sorted(numbers)) for subtopology, numbers in sorted(tasks.items())]
+    return [TaskRows(subtopology, sorted(numbers)) for subtopology, numbers in sorted(tasks.items())]
 
 
-def write_epochs(tasks: TaskEpochs) -> list[TaskIds]:
+def write_epochs(tasks: TaskEpochs) -> list[TaskRows]:
     """The rows of a record with epochs, in Kafka's order."""
     return [
-        TaskIds(subtopology, sorted(epochs), [epochs[number] for number in sorted(epochs)])
+        TaskRows(subtopology, sorted(epochs), [epochs[number] for number in sorted(epochs)])
         for subtopology, epochs in sorted(tasks.items())
     ]
 

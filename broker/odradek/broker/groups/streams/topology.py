@@ -30,7 +30,7 @@ class TopicSetting(NamedTuple):
     value: str
 
 
-class TopicInfo(NamedTuple):
+class InternalTopic(NamedTuple):
     """An internal topic: 0 partitions or replicas leave the number to the broker."""
 
     name: str
@@ -39,7 +39,7 @@ class TopicInfo(NamedTuple):
     topic_configs: tuple[TopicSetting, ...] = ()
 
 
-class CopartitionGroup(NamedTuple):
+class CopartitionedTopics(NamedTuple):
     """Source topics that are joined, by their places in the subtopology's lists."""
 
     source_topics: tuple[int, ...]
@@ -47,29 +47,29 @@ class CopartitionGroup(NamedTuple):
     repartition_source_topics: tuple[int, ...]
 
 
-class Subtopology(NamedTuple):
+class StreamsSubtopology(NamedTuple):
     subtopology_id: str
     source_topics: tuple[str, ...]
     source_topic_regex: tuple[str, ...]
-    state_changelog_topics: tuple[TopicInfo, ...]
+    state_changelog_topics: tuple[InternalTopic, ...]
     repartition_sink_topics: tuple[str, ...]
-    repartition_source_topics: tuple[TopicInfo, ...]
-    copartition_groups: tuple[CopartitionGroup, ...]
+    repartition_source_topics: tuple[InternalTopic, ...]
+    copartition_groups: tuple[CopartitionedTopics, ...]
 
     def list_sources(self) -> list[str]:
         """The topics that its tasks read, internal ones included."""
         return [*self.source_topics, *(topic.name for topic in self.repartition_source_topics)]
 
 
-class Topology(NamedTuple):
+class StreamsTopology(NamedTuple):
     epoch: int
-    subtopologies: tuple[Subtopology, ...]
+    subtopologies: tuple[StreamsSubtopology, ...]
 
-    def is_same(self, other: Topology) -> bool:
+    def is_same(self, other: StreamsTopology) -> bool:
         """Whether both are equal; the order of subtopologies does not count."""
         return self.epoch == other.epoch and self._by_id() == other._by_id()
 
-    def _by_id(self) -> dict[str, Subtopology]:
+    def _by_id(self) -> dict[str, StreamsSubtopology]:
         return {one.subtopology_id: one for one in self.subtopologies}
 
     def map_sources(self) -> dict[str, str]:
@@ -93,7 +93,7 @@ class StatusCode(IntEnum):
     ASSIGNMENT_DELAYED = 5
 
 
-class Status(NamedTuple):
+class StreamsStatus(NamedTuple):
     status_code: StatusCode
     status_detail: str
 
@@ -105,8 +105,8 @@ class ConfiguredSubtopology(NamedTuple):
     tasks: int
     source_topics: tuple[str, ...]
     repartition_sink_topics: tuple[str, ...]
-    repartition_source_topics: tuple[TopicInfo, ...]
-    state_changelog_topics: tuple[TopicInfo, ...]
+    repartition_source_topics: tuple[InternalTopic, ...]
+    state_changelog_topics: tuple[InternalTopic, ...]
 
     @property
     def is_stateful(self) -> bool:
@@ -121,8 +121,8 @@ class ConfiguredTopology(NamedTuple):
 
     epoch: int
     subtopologies: Mapping[str, ConfiguredSubtopology] | None
-    missing: tuple[TopicInfo, ...] = ()
-    problem: Status | None = None
+    missing: tuple[InternalTopic, ...] = ()
+    problem: StreamsStatus | None = None
 
     @property
     def is_ready(self) -> bool:
@@ -134,10 +134,10 @@ class _ProblemError(Exception):
 
     def __init__(self, code: StatusCode, detail: str) -> None:
         super().__init__(detail)
-        self.status = Status(code, detail)
+        self.status = StreamsStatus(code, detail)
 
 
-def configure(topology: Topology, count_of: PartitionCount) -> ConfiguredTopology:
+def configure(topology: StreamsTopology, count_of: PartitionCount) -> ConfiguredTopology:
     """Compare the topology with the cluster. Raises StreamsInvalidTopology for one that can never run."""
     try:
         _check_sources(topology, count_of)
@@ -152,11 +152,11 @@ def configure(topology: Topology, count_of: PartitionCount) -> ConfiguredTopolog
     problem = None
     if missing:
         detail = f"Internal topics are missing: {_summarize(topic.name for topic in missing)}"
-        problem = Status(StatusCode.MISSING_INTERNAL_TOPICS, detail)
+        problem = StreamsStatus(StatusCode.MISSING_INTERNAL_TOPICS, detail)
     return ConfiguredTopology(topology.epoch, subtopologies, missing, problem)
 
 
-def _check_sources(topology: Topology, count_of: PartitionCount) -> None:
+def _check_sources(topology: StreamsTopology, count_of: PartitionCount) -> None:
     missing = {
         topic for one in topology.subtopologies for topic in one.source_topics if count_of(topic) is None
     }
@@ -165,7 +165,7 @@ def _check_sources(topology: Topology, count_of: PartitionCount) -> None:
         raise _ProblemError(StatusCode.MISSING_SOURCE_TOPICS, detail)
 
 
-def _decide_counts(topology: Topology, count_of: PartitionCount) -> dict[str, int]:
+def _decide_counts(topology: StreamsTopology, count_of: PartitionCount) -> dict[str, int]:
     """The numbers of partitions of internal topics by name."""
     counts: dict[str, int] = {}
 
@@ -189,7 +189,7 @@ def _decide_counts(topology: Topology, count_of: PartitionCount) -> dict[str, in
     return counts
 
 
-def _count_repartition_topics(topology: Topology, count: PartitionCount) -> dict[str, int]:
+def _count_repartition_topics(topology: StreamsTopology, count: PartitionCount) -> dict[str, int]:
     """Each gets what the application says, or the most that is read by a subtopology that writes to it."""
     counts = {
         topic.name: topic.partitions
@@ -222,7 +222,7 @@ def _count_repartition_topics(topology: Topology, count: PartitionCount) -> dict
     return counts
 
 
-def _name_copartitioned(one: Subtopology, group: CopartitionGroup) -> list[str]:
+def _name_copartitioned(one: StreamsSubtopology, group: CopartitionedTopics) -> list[str]:
     try:
         return [
             *(_at(one.source_topics, place) for place in group.source_topics),
@@ -275,12 +275,12 @@ def _check_equal(counts: Mapping[str, int], *, shown: Mapping[str, int] | None =
 
 
 def _configure_one(
-    one: Subtopology, count_of: PartitionCount, counts: Mapping[str, int]
+    one: StreamsSubtopology, count_of: PartitionCount, counts: Mapping[str, int]
 ) -> ConfiguredSubtopology:
     def count(topic: str) -> int:
         return count_of(topic) or counts.get(topic, 0)
 
-    def with_count(topics: Iterable[TopicInfo]) -> tuple[TopicInfo, ...]:
+    def with_count(topics: Iterable[InternalTopic]) -> tuple[InternalTopic, ...]:
         return tuple(topic._replace(partitions=topic.partitions or counts[topic.name]) for topic in topics)
 
     return ConfiguredSubtopology(
@@ -295,8 +295,8 @@ def _configure_one(
 
 def _find_missing(
     subtopologies: Iterable[ConfiguredSubtopology], count_of: PartitionCount
-) -> tuple[TopicInfo, ...]:
-    missing: dict[str, TopicInfo] = {}
+) -> tuple[InternalTopic, ...]:
+    missing: dict[str, InternalTopic] = {}
     for topic in _list_internal(subtopologies):
         there = count_of(topic.name)
         if there is None:
@@ -310,7 +310,7 @@ def _find_missing(
     return tuple(missing.values())
 
 
-def _list_internal(subtopologies: Iterable[ConfiguredSubtopology]) -> Iterator[TopicInfo]:
+def _list_internal(subtopologies: Iterable[ConfiguredSubtopology]) -> Iterator[InternalTopic]:
     for one in subtopologies:
         yield from one.repartition_source_topics
         yield from one.state_changelog_topics

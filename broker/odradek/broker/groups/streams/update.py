@@ -27,7 +27,12 @@ from odradek.broker.groups.streams.schema import (
     encode_streams_value,
 )
 from odradek.broker.groups.streams.tasks import NO_TARGET, TargetTasks, number_tasks
-from odradek.broker.groups.streams.topology import ConfiguredTopology, Status, Topology, configure
+from odradek.broker.groups.streams.topology import (
+    ConfiguredTopology,
+    StreamsStatus,
+    StreamsTopology,
+    configure,
+)
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.metadata.image.image import TopicImage
@@ -89,7 +94,7 @@ class StreamsUpdate:
 
     # --- topology -------------------------------------------------------------------------------------------
 
-    def update_topology(self, topology: Topology | None) -> None:
+    def update_topology(self, topology: StreamsTopology | None) -> None:
         """Store the first topology. Raises InvalidRequest for a change of it, which Kafka does not take either."""
         known = self.group.topology
         if topology is None or (known is not None and known.epoch > topology.epoch):
@@ -217,7 +222,7 @@ class StreamsStep(NamedTuple):
     before: StreamsCurrentValue
     current: StreamsCurrentValue
     configured: ConfiguredTopology
-    statuses: tuple[Status, ...]
+    statuses: tuple[StreamsStatus, ...]
     has_new_epoch: bool
     has_other_endpoint: bool
 

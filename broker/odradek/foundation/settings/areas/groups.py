@@ -117,7 +117,7 @@ class StreamsGroupSettings:
     )
     group_streams_acceptable_recovery_lag: int = integer(
         10_000,
-        "The lag of a copy that counts as caught up. Members are told it; like Kafka, the broker does not use it.",
+        "The lag of a copy that counts as caught up. Members learn it; like Kafka, the broker does not use it.",
         0,
         kind=Kind.LONG,
         internal=True,

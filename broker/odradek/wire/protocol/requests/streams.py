@@ -17,28 +17,13 @@ class KeyValue:
     value: str
 
 
-class TopicInfo:
+class StreamsGroupHeartbeatTopicInfo:
     __slots__ = ()
     nested: ClassVar[dict[str, type]] = {"topic_configs": KeyValue}
     name: str
     partitions: int
     replication_factor: int
     topic_configs: tuple[KeyValue, ...]
-
-
-class StreamsGroupHeartbeatKeyValue:
-    __slots__ = ()
-    key: str
-    value: str
-
-
-class StreamsGroupHeartbeatTopicInfo:
-    __slots__ = ()
-    nested: ClassVar[dict[str, type]] = {"topic_configs": StreamsGroupHeartbeatKeyValue}
-    name: str
-    partitions: int
-    replication_factor: int
-    topic_configs: tuple[StreamsGroupHeartbeatKeyValue, ...]
 
 
 class CopartitionGroup:
@@ -51,14 +36,14 @@ class CopartitionGroup:
 class Subtopology:
     __slots__ = ()
     nested: ClassVar[dict[str, type]] = {
-        "state_changelog_topics": TopicInfo,
+        "state_changelog_topics": StreamsGroupHeartbeatTopicInfo,
         "repartition_source_topics": StreamsGroupHeartbeatTopicInfo,
         "copartition_groups": CopartitionGroup,
     }
     subtopology_id: str
     source_topics: tuple[str, ...]
     source_topic_regex: tuple[str, ...]
-    state_changelog_topics: tuple[TopicInfo, ...]
+    state_changelog_topics: tuple[StreamsGroupHeartbeatTopicInfo, ...]
     repartition_sink_topics: tuple[str, ...]
     repartition_source_topics: tuple[StreamsGroupHeartbeatTopicInfo, ...]
     copartition_groups: tuple[CopartitionGroup, ...]
@@ -83,10 +68,16 @@ class StreamsGroupHeartbeatTaskIds:
     partitions: tuple[int, ...]
 
 
-class Endpoint:
+class StreamsGroupHeartbeatEndpoint:
     __slots__ = ()
     host: str
     port: int
+
+
+class StreamsGroupHeartbeatKeyValue:
+    __slots__ = ()
+    key: str
+    value: str
 
 
 class TaskOffset:
@@ -110,7 +101,7 @@ class StreamsGroupHeartbeatRequest:
         "active_tasks": TaskIds,
         "standby_tasks": StreamsGroupHeartbeatTaskIds,
         "warmup_tasks": StreamsGroupHeartbeatTaskIds,
-        "user_endpoint": Endpoint,
+        "user_endpoint": StreamsGroupHeartbeatEndpoint,
         "client_tags": StreamsGroupHeartbeatKeyValue,
         "task_offsets": TaskOffset,
         "task_end_offsets": StreamsGroupHeartbeatTaskOffset,
@@ -127,7 +118,7 @@ class StreamsGroupHeartbeatRequest:
     standby_tasks: tuple[StreamsGroupHeartbeatTaskIds, ...] | None
     warmup_tasks: tuple[StreamsGroupHeartbeatTaskIds, ...] | None
     process_id: str | None
-    user_endpoint: Endpoint | None
+    user_endpoint: StreamsGroupHeartbeatEndpoint | None
     client_tags: tuple[StreamsGroupHeartbeatKeyValue, ...] | None
     task_offsets: tuple[TaskOffset, ...] | None
     task_end_offsets: tuple[StreamsGroupHeartbeatTaskOffset, ...] | None

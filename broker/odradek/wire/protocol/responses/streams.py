@@ -25,14 +25,9 @@ class StreamsGroupHeartbeatTaskIds(Response):
     partitions: tuple[int, ...]
 
 
-class Endpoint(Response):
+class StreamsGroupHeartbeatEndpoint(Response):
     host: str
     port: int
-
-
-class TopicPartition(Response):
-    topic: str
-    partitions: tuple[int, ...]
 
 
 class StreamsGroupHeartbeatTopicPartition(Response):
@@ -41,8 +36,8 @@ class StreamsGroupHeartbeatTopicPartition(Response):
 
 
 class EndpointToPartitions(Response):
-    user_endpoint: Endpoint
-    active_partitions: tuple[TopicPartition, ...]
+    user_endpoint: StreamsGroupHeartbeatEndpoint
+    active_partitions: tuple[StreamsGroupHeartbeatTopicPartition, ...]
     standby_partitions: tuple[StreamsGroupHeartbeatTopicPartition, ...]
 
 
@@ -69,30 +64,18 @@ class KeyValue(Response):
     value: str
 
 
-class TopicInfo(Response):
+class StreamsGroupDescribeTopicInfo(Response):
     name: str
     partitions: int
     replication_factor: int
     topic_configs: tuple[KeyValue, ...]
 
 
-class StreamsGroupDescribeKeyValue(Response):
-    key: str
-    value: str
-
-
-class StreamsGroupDescribeTopicInfo(Response):
-    name: str
-    partitions: int
-    replication_factor: int
-    topic_configs: tuple[StreamsGroupDescribeKeyValue, ...]
-
-
 class Subtopology(Response):
     subtopology_id: str
     source_topics: tuple[str, ...]
     repartition_sink_topics: tuple[str, ...]
-    state_changelog_topics: tuple[TopicInfo, ...]
+    state_changelog_topics: tuple[StreamsGroupDescribeTopicInfo, ...]
     repartition_source_topics: tuple[StreamsGroupDescribeTopicInfo, ...]
 
 
@@ -104,6 +87,11 @@ class Topology(Response):
 class StreamsGroupDescribeEndpoint(Response):
     host: str
     port: int
+
+
+class StreamsGroupDescribeKeyValue(Response):
+    key: str
+    value: str
 
 
 class TaskOffset(Response):
