@@ -24,6 +24,7 @@ EXCEPTIONS: Final[Mapping[str, str]] = {
     "odradek.broker.groups.consumer.deadlines": "Timers, apart from a group's states.",
     "odradek.broker.groups.consumer.reconciliation": "KIP-848's rules for one member, apart from a group's.",
     "odradek.broker.groups.streams.deadlines": "Timers, apart from a group's states.",
+    "odradek.broker.groups.internal_topics": "Work beside the coordinator's answers, with a memory of its own.",
     "odradek.broker.groups.expiration": "A task beside the coordinator's answers.",
     "odradek.broker.process.quota_watch": "A start without quotas loads little of it, and `broker_process` is long.",
     "odradek.client.classic.async_connector": "`aio` is a public face: it has names, and no code.",

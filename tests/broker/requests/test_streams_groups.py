@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 
 from odradek.wire.protocol.api import ApiKey
 from tests.support.handler_requests import versions
+from tests.support.polling import eventually
 from tests.support.rights import CLUSTER, CREATE, DESCRIBE, GROUP, NO_GROUP, NO_TOPIC, READ, TOPIC, acl
 from tests.support.whole_broker import WholeBroker
 
@@ -113,25 +113,27 @@ async def test_internal_topics_are_made_and_tasks_given(version: int) -> None:
 
 async def until_ready(broker: WholeBroker, version: int, epoch: int) -> Any:
     """Heartbeats until the member has tasks."""
-    for _ in range(50):
-        await asyncio.sleep(1)
-        beat = await heartbeat(broker, version, member_epoch=epoch)
-        epoch = beat.member_epoch
-        if beat.active_tasks:
-            return beat
-    raise AssertionError(beat)
+
+    async def beat() -> Any:
+        nonlocal epoch
+        answer = await heartbeat(broker, version, member_epoch=epoch)
+        epoch = answer.member_epoch
+        return answer
+
+    return await eventually("the member has tasks", beat, lambda answer: bool(answer.active_tasks))
 
 
 async def test_a_topic_that_cannot_be_made_is_told() -> None:
     broker = await started()
     await broker.create_topic("lines", partitions=1)
     joined = await join(broker, topology=topology(replicas=9))
-    details = set()
-    for _ in range(20):
-        await asyncio.sleep(1)
-        beat = await heartbeat(broker, member_epoch=joined.member_epoch)
-        details.add(beat.status[0].status_detail.partition(" (")[0])
-    assert "Internal topics are missing: log; Creation failed: log" in details
+    told = await eventually(
+        "the failure is in the status",
+        lambda: heartbeat(broker, member_epoch=joined.member_epoch),
+        lambda answer: "Creation failed" in answer.status[0].status_detail,
+    )
+    detail = told.status[0].status_detail
+    assert detail.startswith("Internal topics are missing: log; Creation failed: log (")
 
 
 async def test_internal_topics_are_made_with_the_clients_rights() -> None:

@@ -113,6 +113,17 @@ def stored_records(wire: Wire) -> Iterator[tuple[bytes, bytes | None]]:
             offset = view.last_offset + 1
 
 
+def new_records(wire: Wire, seen: int) -> list[tuple[bytes, bytes | None]]:
+    """The records after the first `seen`: as many as come until none has come for some time."""
+    before = -1
+    found: list[tuple[bytes, bytes | None]] = []
+    while before != len(found):
+        before = len(found)
+        time.sleep(0.3)
+        found = list(stored_records(wire))[seen:]
+    return found
+
+
 def _plain(value: bytes | None, topic_id: Any) -> str | None:
     """As hexadecimal digits, without ids and times."""
     if value is None:
@@ -134,14 +145,9 @@ def group_records_story(wire: Wire) -> None:
     seen = 0
 
     def note(label: str) -> None:
-        """The records since the last call: as many as come until none has come for some time."""
+        """The records since the last call."""
         nonlocal seen
-        before = -1
-        found: list[tuple[bytes, bytes | None]] = []
-        while before != len(found):
-            before = len(found)
-            time.sleep(0.3)
-            found = list(stored_records(wire))[seen:]
+        found = new_records(wire, seen)
         seen += len(found)
         wire.answers[label] = [[_plain(key, topic_id), _plain(value, topic_id)] for key, value in found]
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any, Final
 
 from odradek.wire.protocol.api import ApiKey
-from tests.compat.golden.stories_data import stored_records
+from tests.compat.golden.stories_data import new_records
 from tests.compat.golden.stories_groups import join, ready
 from tests.compat.golden.stories_records import make_topic
 from tests.compat.golden.stories_versions import Fields
@@ -278,12 +277,7 @@ def records_story(wire: Wire) -> None:
 
     def note(label: str) -> None:
         nonlocal seen
-        before = -1
-        found: list[tuple[bytes, bytes | None]] = []
-        while before != len(found):
-            before = len(found)
-            time.sleep(0.3)
-            found = list(stored_records(wire))[seen:]
+        found = new_records(wire, seen)
         seen += len(found)
         wire.answers[label] = [[key.hex(), _without_chance(key, value)] for key, value in found]
 

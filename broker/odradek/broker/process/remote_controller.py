@@ -178,7 +178,7 @@ class RemoteController:
     async def ensure_topics(self, names: Sequence[str]) -> list[TopicImage | RequestError]:
         """The topics; missing ones are created with the broker's defaults. One outcome for each name, in order."""
         failures: dict[str, RequestError] = {}
-        wanted: list[dict[str, Any]] = []
+        wanted: list[dict[str, object]] = []
         for name in dict.fromkeys(names):
             if name not in self._images.current.topics:
                 try:
@@ -219,7 +219,7 @@ class RemoteController:
                 failures[topic.name] = error
         return failures
 
-    def _default_topic(self, name: str) -> dict[str, Any]:
+    def _default_topic(self, name: str) -> dict[str, object]:
         settings = self._current_settings()
         if is_internal_topic(name):
             new = internal_topic(name, settings=settings, broker_count=_BROKERS_ENOUGH)
@@ -393,7 +393,7 @@ class RemoteController:
         return response.left
 
 
-def _topic_fields(new: NewTopic) -> dict[str, Any]:
+def _topic_fields(new: NewTopic) -> dict[str, object]:
     """A topic in CreateTopics."""
     return {
         "name": new.name,

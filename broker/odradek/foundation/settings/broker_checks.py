@@ -115,22 +115,29 @@ def _groups(settings: SettingValues) -> Iterator[str]:
             f"group.min.session.timeout.ms={settings.group_min_session_timeout_ms} must not be above "
             f"group.max.session.timeout.ms={settings.group_max_session_timeout_ms}"
         )
-    bounded = [
-        (kind, name) for kind in ("consumer", "streams") for name in ("session_timeout", "heartbeat_interval")
-    ]
-    for kind, name in (*bounded, ("streams", "assignment_interval")):
-        value = getattr(settings, f"group_{kind}_{name}_ms")
-        lowest = getattr(settings, f"group_{kind}_min_{name}_ms")
-        highest = getattr(settings, f"group_{kind}_max_{name}_ms")
+    consumer_timeout_ms = settings.group_consumer_session_timeout_ms
+    consumer_interval_ms = settings.group_consumer_heartbeat_interval_ms
+    streams_timeout_ms = settings.group_streams_session_timeout_ms
+    streams_interval_ms = settings.group_streams_heartbeat_interval_ms
+    for kind, name, value in (
+        ("consumer", "session.timeout.ms", consumer_timeout_ms),
+        ("consumer", "heartbeat.interval.ms", consumer_interval_ms),
+        ("streams", "session.timeout.ms", streams_timeout_ms),
+        ("streams", "heartbeat.interval.ms", streams_interval_ms),
+        ("streams", "assignment.interval.ms", settings.group_streams_assignment_interval_ms),
+    ):
+        attribute = name.replace(".", "_")
+        lowest = getattr(settings, f"group_{kind}_min_{attribute}")
+        highest = getattr(settings, f"group_{kind}_max_{attribute}")
         if not lowest <= value <= highest:
-            suffix = f"{name.replace('_', '.')}.ms"
             yield (
-                f"group.{kind}.{suffix}={value} must be between group.{kind}.min.{suffix}={lowest} "
-                f"and group.{kind}.max.{suffix}={highest}"
+                f"group.{kind}.{name}={value} must be between group.{kind}.min.{name}={lowest} "
+                f"and group.{kind}.max.{name}={highest}"
             )
-    for kind in ("consumer", "streams"):
-        interval_ms = getattr(settings, f"group_{kind}_heartbeat_interval_ms")
-        timeout_ms = getattr(settings, f"group_{kind}_session_timeout_ms")
+    for kind, interval_ms, timeout_ms in (
+        ("consumer", consumer_interval_ms, consumer_timeout_ms),
+        ("streams", streams_interval_ms, streams_timeout_ms),
+    ):
         if interval_ms >= timeout_ms:
             yield (
                 f"group.{kind}.heartbeat.interval.ms={interval_ms} must be below "

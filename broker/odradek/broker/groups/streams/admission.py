@@ -120,7 +120,7 @@ def note_offsets(group: StreamsGroup, request: StreamsGroupHeartbeat) -> None:
     if subtopologies is None:
         return
 
-    def known_tasks(offsets: Mapping[TaskId, int]) -> dict[TaskId, int]:
+    def keep_known_tasks(offsets: Mapping[TaskId, int]) -> dict[TaskId, int]:
         return {
             (subtopology_id, number): offset
             for (subtopology_id, number), offset in offsets.items()
@@ -129,6 +129,6 @@ def note_offsets(group: StreamsGroup, request: StreamsGroupHeartbeat) -> None:
 
     # Other mappings, since a thread may read those before.
     if request.offsets is not None:
-        group.offsets = {**group.offsets, member_id: known_tasks(request.offsets)}
+        group.offsets = {**group.offsets, member_id: keep_known_tasks(request.offsets)}
     if request.end_offsets is not None:
-        group.end_offsets = {**group.end_offsets, member_id: known_tasks(request.end_offsets)}
+        group.end_offsets = {**group.end_offsets, member_id: keep_known_tasks(request.end_offsets)}

@@ -84,7 +84,7 @@ class StreamsGroup:
     kind: Final = STREAMS_PROTOCOL
     protocol_type: Final = STREAMS_PROTOCOL
 
-    def __init__(self, group_id: str, host: StreamsGroupHost) -> None:
+    def __init__(self, group_id: str, host: StreamsGroupHost[StreamsGroup]) -> None:
         self.group_id = group_id
         self._host = host
         self.value = _NEW_GROUP

@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol, TypeVar
 
 from odradek.broker.coordination.timers import TimerHost
 from odradek.broker.coordination.writer import OnWritten
 from odradek.broker.groups.classic.members import AnswerJoin, JoinRequest
 from odradek.broker.groups.group import Group
 
-if TYPE_CHECKING:
-    from odradek.broker.groups.streams.group import StreamsGroup
+# The group itself, which stands above this module.
+GroupT_contra = TypeVar("GroupT_contra", bound=Group, contravariant=True)
 
 
-class StreamsGroupHost(TimerHost, Protocol):
+class StreamsGroupHost(TimerHost, Protocol[GroupT_contra]):
     """The shard of a Streams group, as the group needs it."""
 
     def session_timeout_ms(self, group_id: str) -> int:
         """The time that a member may send no heartbeat: the group's own setting or the broker's."""
         ...
 
-    def join_after_removal(self, group: StreamsGroup, request: JoinRequest, answer: AnswerJoin) -> None:
+    def join_after_removal(self, group: GroupT_contra, request: JoinRequest, answer: AnswerJoin) -> None:
         """Replace an empty Streams group by a classic one of the same id, and join that."""
         ...
 
-    def expire_members(self, group: StreamsGroup) -> None:
+    def expire_members(self, group: GroupT_contra) -> None:
         """Fence the members whose time is up, or assign after a delay, and set the next `wake_at`."""
         ...
 
-    def fence(self, group: StreamsGroup, member_ids: Sequence[str], on_written: OnWritten) -> None:
+    def fence(self, group: GroupT_contra, member_ids: Sequence[str], on_written: OnWritten) -> None:
         """Remove the members; `on_written` is called once that is written, or with the error."""
         ...
 

@@ -53,7 +53,7 @@ from odradek.broker.groups.streams.topology import (
     StatusCode,
     StreamsStatus,
 )
-from odradek.broker.groups.streams.update import StreamsStep, StreamsUpdate, assignment_configs
+from odradek.broker.groups.streams.update import StreamsStep, StreamsUpdate, read_assignment_configs
 from odradek.foundation.errors import (
     GroupIdNotFound,
     GroupMaxSizeReached,
@@ -193,7 +193,7 @@ class StreamsRequests:
             is_reconciled(current, group.target_epoch)
             and current.member_epoch == request.member_epoch
             and (member.client_id, member.client_host) == (request.client_id, request.client_host)
-            and group.value.last_assignment_configs == assignment_configs(self._context, group.group_id)
+            and group.value.last_assignment_configs == read_assignment_configs(self._context, group.group_id)
         )
 
     def _plan_step(self, group: StreamsGroup, request: StreamsGroupHeartbeat) -> StreamsStep:

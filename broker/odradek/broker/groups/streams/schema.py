@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from odradek.broker.coordination.records import RecordKey, RecordValue
 from odradek.broker.groups.schema import StreamsRecordKind
@@ -327,7 +327,7 @@ _DECLARATIONS: Final = {
         FieldRow("subtopologies", structure=_SUBTOPOLOGY, is_array=True),
     ),
 }
-_VALUES: Final[Mapping[int, RecordValue[Any]]] = {
+_VALUES: Final[Mapping[int, RecordValue[StreamsValue]]] = {
     kind: RecordValue(
         f"a Streams group record of kind {kind}",
         declaration,
@@ -373,5 +373,4 @@ def encode_streams_value(value: StreamsValue) -> bytes:
 
 def decode_streams_value(kind: int, value: bytes) -> StreamsValue:
     """The value of a record of `kind`. Raises CorruptRecord."""
-    decoded: StreamsValue = _VALUES[kind].decode(value)
-    return decoded
+    return _VALUES[kind].decode(value)

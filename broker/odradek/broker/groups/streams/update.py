@@ -141,7 +141,7 @@ class StreamsUpdate:
         updated = value._replace(
             metadata_hash=self._metadata_hash(),
             validated_topology_epoch=configured.epoch if configured.is_ready else NO_TOPOLOGY_EPOCH,
-            last_assignment_configs=assignment_configs(self._context, self.group.group_id),
+            last_assignment_configs=read_assignment_configs(self._context, self.group.group_id),
         )
         if updated == value and not is_changed:
             return False
@@ -227,7 +227,7 @@ class StreamsStep(NamedTuple):
     has_other_endpoint: bool
 
 
-def assignment_configs(context: GroupContext, group_id: str) -> tuple[AssignmentConfig, ...]:
+def read_assignment_configs(context: GroupContext, group_id: str) -> tuple[AssignmentConfig, ...]:
     """The settings that an assignment depends on. A change of one begins a new epoch."""
     replicas = context.streams_value(STANDBY_REPLICAS, group_id)
     configs = [AssignmentConfig(STANDBY_REPLICAS, str(replicas))]
