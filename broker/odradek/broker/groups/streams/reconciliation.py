@@ -164,14 +164,16 @@ class _Step:
     # --- results --------------------------------------------------------------------------------------------
 
     def list_given_up(self) -> HeldTasks:
-        return self._held(self._lost)
+        return self._collect_roles(self._lost)
 
     def list_kept(self) -> HeldTasks:
-        return self._held(self._kept)
+        return self._collect_roles(self._kept)
 
     def list_all(self, target_epoch: int) -> HeldTasks:
         """What is kept, and what the member gets in this epoch."""
-        kept = self._held([kept | gained for kept, gained in zip(self._kept, self._gained, strict=True)])
+        kept = self._collect_roles(
+            [kept | gained for kept, gained in zip(self._kept, self._gained, strict=True)]
+        )
         active = {
             subtopology: {
                 number: target_epoch if (subtopology, number) in self._gained[0] else epoch
@@ -181,7 +183,7 @@ class _Step:
         }
         return kept._replace(active=active)
 
-    def _held(self, roles: Iterable[set[TaskId]]) -> HeldTasks:
+    def _collect_roles(self, roles: Iterable[set[TaskId]]) -> HeldTasks:
         active, standby, warmup = roles
         epochs = {
             subtopology: {number: self._epochs.get(subtopology, {}).get(number, 0) for number in numbers}
