@@ -69,7 +69,11 @@ def remove_the_volume_of_a_lost_pod(patch: pytest.MonkeyPatch) -> None:
     [
         (forget_to_ask_brokers, ("roll_pod", "fall_behind"), "whose restart is not safe"),
         (overlook_the_pause, ("pause", "lose_pod"), "the Cluster is paused, and the operator does"),
-        (put_no_account_back, ("delete_supporting",), "serviceaccounts: too many are|the Cluster is not ready"),
+        (
+            put_no_account_back,
+            ("delete_supporting",),
+            "serviceaccounts: too many are|the Cluster is not ready",
+        ),
         (remove_the_volume_of_a_lost_pod, ("lose_pod",), "which holds data that nobody gave up"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
