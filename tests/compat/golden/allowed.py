@@ -161,6 +161,14 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
     "configs": {
         "an unknown group: configs/odradek.fenced.until": "our own: Kafka has no way to keep members out of a group",
         "an unknown group: configs/odradek.resets": "our own: what the operator has done to the group's offsets",
+        **{
+            f"an unknown group: configs/streams.{name}": "a setting of Streams groups that Kafka has since 4.2"
+            for name in ("assignment.interval.ms", "initial.rebalance.delay.ms", "rack.aware.assignment.tags")
+        },
+        **{
+            f"an unknown group: configs/streams.{name}": "a setting of Streams groups that Kafka 4.4 does not list"
+            for name in ("acceptable.recovery.lag", "task.offset.interval.ms")
+        },
         "operation 9/responses/0/error_code": (
             "Kafka fails on it unexpectedly; INVALID_REQUEST says what is wrong"
         ),
