@@ -1,7 +1,6 @@
 """A day of one Cluster in virtual time: people with kubectl, nodes, brokers and the API server act at random.
 
-The operator looks when its queue would: at the time that it asked for, at a change of something in the namespace, and
-at each resync. Its writes are judged as it makes them. In the evening everything is healed, and what is there then has
+The operator looks when its queue would: at the time that it asked for, at each change, and at each resync. Its writes are judged as it makes them. In the evening everything is healed, and what is there then has
 to be what a new Cluster of the same spec has. After the Cluster is deleted nothing of it is left but its data.
 """
 
@@ -405,7 +404,7 @@ class Day:
         return body is not None and number >= int(body["spec"]["replicas"])
 
     def _check_volumes(self) -> None:
-        """A claim is there for good, unless somebody gave it up."""
+        """A claim is there for good, unless it was given up."""
         there = {
             metadata(body)["name"]: metadata(body)["uid"]
             for body in self.world.objects.list(VOLUME_CLAIMS, "default")
