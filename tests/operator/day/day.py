@@ -1,7 +1,8 @@
 """A day of one Cluster in virtual time: people with kubectl, nodes, brokers and the API server act at random.
 
-The operator looks when its queue would: at the time that it asked for, at each change, and at each resync. Its writes are judged as it makes them. In the evening everything is healed, and what is there then has
-to be what a new Cluster of the same spec has. After the Cluster is deleted nothing of it is left but its data.
+The operator looks when its queue would: at the time that it asked for, at each change, and at each resync. Its writes
+are judged as it makes them. In the evening everything is healed, and what is there then has to be what a new Cluster of
+the same spec has. After the Cluster is deleted nothing of it is left but its data.
 """
 
 from __future__ import annotations
