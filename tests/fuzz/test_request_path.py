@@ -35,7 +35,8 @@ def test_a_password_that_is_not_looked_at_is_noticed(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("odradek.security.authentication.plain.PlainExchange.answer", anybody)
     with watching() as watch, pytest.raises(FuzzFailure, match="without a password"):
-        run(FuzzedBroker.play(3, watch, logins=True))  # a seed that finds it early
+        for seed in range(5, 15):  # most seeds find it early
+            run(FuzzedBroker.play(seed, watch, logins=True))
 
 
 @pytest.mark.thorough

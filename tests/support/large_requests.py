@@ -51,9 +51,22 @@ def _group(**fields: Any) -> Fields:
     return {"group_id": "g", "member_id": None, "member_epoch": -1, **fields}
 
 
+def _subtopology(name: str) -> Fields:
+    return {**dict.fromkeys(_TOPICS_OF_TASKS, ()), "subtopology_id": name, "source_topics": [name]}
+
+
 _QUOTA_OPS: Final = [{"key": "producer_byte_rate", "value": 1.0, "remove": False}]
 _TIMEOUT: Final = {"timeout": 1000}
-
+_TOPICS_OF_TASKS: Final = (
+    "source_topic_regex", "state_changelog_topics", "repartition_sink_topics", "repartition_source_topics",
+    "copartition_groups",
+)  # fmt: skip
+_STREAMS_MEMBER: Final = {
+    "group_id": "streams", "member_id": "m", "member_epoch": 0, "endpoint_information_epoch": 0, "process_id": "p",
+    "rebalance_timeout": 60_000, "shutdown_application": False,
+    **dict.fromkeys(("instance_id", "rack_id", "topology", "user_endpoint", "task_offsets", "task_end_offsets")),
+    **dict.fromkeys(("active_tasks", "standby_tasks", "warmup_tasks", "client_tags"), ()),
+}  # fmt: skip
 ROWS: Final[dict[str, LargeRequest]] = {
     "metadata": LargeRequest(
         ApiKey.METADATA,
@@ -219,6 +232,26 @@ ROWS: Final[dict[str, LargeRequest]] = {
             "topic_partitions": [{"topic_id": one, "partitions": [0]} for one in _ids(count)],
         },
     ),
+    "describe streams groups": LargeRequest(
+        ApiKey.STREAMS_GROUP_DESCRIBE, 0, lambda count: {"group_ids": names(count)}
+    ),
+    "streams group heartbeat": LargeRequest(
+        ApiKey.STREAMS_GROUP_HEARTBEAT,
+        0,
+        lambda count: {
+            **_STREAMS_MEMBER,
+            "topology": {"epoch": 1, "subtopologies": [_subtopology(name) for name in names(count)]},
+        },
+    ),
+    "streams group heartbeat of an owner": LargeRequest(
+        ApiKey.STREAMS_GROUP_HEARTBEAT,
+        0,
+        lambda count: {
+            **_STREAMS_MEMBER,
+            "member_epoch": 1,
+            "active_tasks": [{"subtopology_id": name, "partitions": [0]} for name in names(count)],
+        },
+    ),
     "describe configs": LargeRequest(
         ApiKey.DESCRIBE_CONFIGS,
         4,
@@ -255,9 +288,7 @@ ROWS: Final[dict[str, LargeRequest]] = {
                 count,
                 "resource_name",
                 resource_type=32,
-                configs=[
-                    {"name": "consumer.session.timeout.ms", "config_operation": 0, "value": "50000"},
-                ],
+                configs=[{"name": "consumer.session.timeout.ms", "config_operation": 0, "value": "50000"}],
             ),
         },
     ),
