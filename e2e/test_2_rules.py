@@ -20,6 +20,13 @@ CLUSTER: dict[str, Any] = {
     "zookeeper": {"servers": {"replicas": 3, "storage": {"size": "2Gi", "class": "one"}}},
     "brokers": {"replicas": 3, "storage": {"size": "2Gi", "class": "one"}},
 }
+POOL: dict[str, Any] = {
+    "name": "fast",
+    "firstId": 1000,
+    "replicas": 2,
+    "storage": {"size": "2Gi", "class": "one"},
+}
+POOLED: dict[str, Any] = {**CLUSTER, "brokers": {**CLUSTER["brokers"], "pools": [POOL]}}
 ELSEWHERE = {"zookeeper": {"connect": "zk:2181/here"}}
 TOPIC = {"cluster": "none", "partitions": 4, "replicas": 2}
 GROUP = {"cluster": "none", "topics": ["one"], "reset": {"id": "one", "to": {"at": "Earliest"}}}
@@ -29,6 +36,14 @@ PASSWORD = {"valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
 BLANK_KEY = {"valueFrom": {"secretKeyRef": {"name": "s", "key": "a b"}}}
 ALIAS = {"alias": "a", "bootstrap": "a:9092"}
 MIRROR: dict[str, Any] = {"target": {"cluster": "none"}, "sources": [ALIAS]}
+INGRESS: dict[str, Any] = {
+    "name": "a",
+    "type": "Ingress",
+    "port": PORT,
+    "tls": True,
+    "bootstrapHost": "all.example.com",
+    "advertisedHost": "one-{broker}.example.com",
+}
 LISTENERS = [{"name": "a", "type": "NodePort", "port": PORT}, {"name": "b", "type": "NodePort", "port": PORT}]
 
 # (kind, what is there or None, the change, a part of the rule's words)
@@ -274,6 +289,36 @@ CASES: list[tuple[str, dict[str, Any] | None, dict[str, Any], str]] = [
         {**CLUSTER, "scalableWorkloads": [{"kind": "Deployment", "name": "A"}]},
         "must be a workload's name",
     ),
+    *(
+        ("Cluster", POOLED, {"brokers": {"pools": [{**POOL, **change}]}}, words)
+        for change, words in (
+            ({"name": "other"}, "a new pool cannot have numbers of one that is taken away"),
+            ({"firstId": 2000}, "firstId of a pool cannot change"),
+            ({"storage": {"size": "2Gi", "class": "two"}}, "storage.class of a pool cannot change"),
+        )
+    ),
+    *(
+        ("Cluster", None, {**CLUSTER, "brokers": {**CLUSTER["brokers"], **brokers}}, words)
+        for brokers, words in (
+            ({"replicas": 127, "pools": [POOL]}, "a Cluster has 1 to 128 brokers"),
+            ({"pools": [POOL, {**POOL, "name": "slow", "firstId": 1100}]}, "must be 128 apart at least"),
+            ({"pools": [{**POOL, "name": "fast-1"}]}, "a short DNS label that ends with a letter"),
+        )
+    ),
+    *(
+        ("Cluster", None, {**CLUSTER, "listeners": [listener]}, words)
+        for listener, words in (
+            ({**INGRESS, "advertisedHost": "one.example.com"}, "needs advertisedHost with {broker} in it"),
+            (
+                {**INGRESS, "bootstrapHost": "{broker}"},
+                "needs bootstrapHost, the name at which clients begin",
+            ),
+            ({**INGRESS, "tls": False}, "passes TLS through, and picks the broker by the name in it"),
+            ({**INGRESS, "type": "TLSRoute"}, "parentRefs names the gateways of a TLSRoute"),
+            ({**LISTENERS[0], "bootstrapHost": "all.example.com"}, "bootstrapHost is for type Ingress"),
+            ({**LISTENERS[0], "ingressClassName": "nginx"}, "ingressClassName is for type Ingress"),
+        )
+    ),
     ("Topic", None, {**TOPIC, "name": "a b"}, "must be a topic's name: letters"),
     ("ConsumerGroup", None, {**GROUP, "topics": ["a b"]}, "must be a topic's name"),
     (
@@ -304,6 +349,7 @@ NAMES = [
         {**CLUSTER, "listeners": [{"name": "l" * 13, "type": "NodePort", "port": PORT}]},
         "more than 52 characters together",
     ),
+    ("Cluster", "c" * 41, POOLED, "more than 44 characters together"),
     ("Topic", "t" * 250, TOPIC, "249"),
     ("Mirror", "m" * 41, MIRROR, "a Mirror's name begins with a letter"),
 ]
@@ -341,7 +387,7 @@ def refusal(kube: Kube, kind: str, there: dict[str, Any] | None, change: dict[st
     return str(refused.value)
 
 
-CASES_THERE: list[dict[str, Any]] = [CLUSTER, ELSEWHERE, TOPIC, GROUP, USER, MIRROR]
+CASES_THERE: list[dict[str, Any]] = [CLUSTER, ELSEWHERE, TOPIC, GROUP, USER, MIRROR, POOLED]
 
 
 def test_each_rule_refuses_with_its_own_words(definitions: Kube) -> None:
