@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Final, Protocol, TypeVar
 from uuid import UUID
 
@@ -133,9 +134,13 @@ class ConsumerGroup:
         self._subscribers: dict[str, int] = {}  # members by topic name
         self._pattern_members: dict[str, int] = {}
         self._topics_of_patterns: frozenset[str] | None = None
-        self.deadlines = MemberDeadlines(host, self.expire)
         # The topics that the group was last compared with. Another mapping means that topics may have changed.
         self.topics_seen: object = None
+
+    @cached_property
+    def deadlines(self) -> MemberDeadlines:
+        """Made when a deadline is first set. They know the group, and one that is for an update is freed at once."""
+        return MemberDeadlines(self._host, self.expire)
 
     def copy(self) -> ConsumerGroup:
         """A group with the same records and no deadlines, for an update."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Final, NoReturn
 
 from odradek.broker.coordination.timers import Wakeable
@@ -99,7 +100,6 @@ class StreamsGroup:
         self._warmup_holders: dict[TaskId, tuple[str, ...]] = {}
         self._id_by_instance: dict[str, str] = {}
         self._sources: dict[str, str] = {}  # subtopologies by the topics that they read
-        self.deadlines = StreamsDeadlines(host, self.expire)
         # The topology beside the topics that it was last compared with.
         self.configured: ConfiguredTopology | None = None
         self.topics_seen: object = None
@@ -107,6 +107,11 @@ class StreamsGroup:
         self.end_offsets: dict[str, TaskOffsets] = {}
         self.shutdown_member_id: str | None = None
         self.endpoint_epoch = 0
+
+    @cached_property
+    def deadlines(self) -> StreamsDeadlines:
+        """Made when a deadline is first set. They know the group, and one that is for an update is freed at once."""
+        return StreamsDeadlines(self._host, self.expire)
 
     def copy(self) -> StreamsGroup:
         """A group with the same records and no deadlines, for an update."""
