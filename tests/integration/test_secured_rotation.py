@@ -231,7 +231,7 @@ def test_no_secret_is_seen_anywhere(secured_cluster: SecuredCluster, tmp_path: P
     victim.start()
     for member in cluster.members:
         shown[f"the log of {member.folder.name}"] = member.log()
-    assert all(len(text) > 20 for text in shown.values()), shown
+    assert not [what for what, text in shown.items() if not text.strip()]
     # The search itself finds what is there.
     config_text = (victim.folder / "server.properties").read_text()
     assert found(wanted, config_text)
