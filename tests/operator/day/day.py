@@ -326,7 +326,7 @@ class Day:
     def _resize_zookeeper(self) -> str:
         servers = self._random.choice((1, 3))
         self._change(spec__zookeeper={"servers": {"replicas": servers}})
-        # A server that left begins without data if it comes back: others have gone on.
+        # A server that left begins without data when it comes back, since its own is old.
         self._given_up |= {f"data-events-zookeeper-{number}" for number in range(servers, 3)}
         return f"kubectl patch: {servers} servers of ZooKeeper"
 
