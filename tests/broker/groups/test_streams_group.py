@@ -167,6 +167,10 @@ async def test_the_group_keeps_its_first_topology(world: GroupWorld) -> None:
 async def test_a_shutdown_is_told_to_all_until_they_have_left(world: GroupWorld) -> None:
     first, second = StreamsMember(world, "a"), StreamsMember(world, "b")
     await settle([first, second])
+    stranger = await StreamsMember(world, "x").raw(member_epoch=-1, shutdown_application=True)
+    assert type(stranger).__name__ == "UnknownMemberId"
+    await second.must_beat()
+    assert not second.statuses
     await first.raw(shutdown_application=True)
     await second.must_beat()
     assert second.statuses == (StatusCode.SHUTDOWN_APPLICATION,)

@@ -76,7 +76,9 @@ class Day:
 
     def play(self) -> None:
         """Raises Broken, with what happened before it."""
-        logging.getLogger("odradek_operator").setLevel(logging.CRITICAL)
+        log = logging.getLogger("odradek_operator")
+        level = log.level
+        log.setLevel(logging.CRITICAL)
         try:
             self._settle("the Cluster is new")
             end = self._begun + timedelta(hours=self.hours)
@@ -90,6 +92,8 @@ class Day:
         except Broken as broken:
             told = "\n".join(self.history[-60:])
             raise Broken(f"{broken}\nseed {self.seed}; what happened before:\n{told}") from None
+        finally:
+            log.setLevel(level)
 
     def _note(self, what: str) -> None:
         self.history.append(f"{self.world.now - self._begun} {what}")

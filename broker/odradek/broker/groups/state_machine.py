@@ -32,6 +32,7 @@ from odradek.broker.groups.context import GroupContext
 from odradek.broker.groups.conversion import Conversion, GroupParts
 from odradek.broker.groups.group import Group
 from odradek.broker.groups.group_table import GroupTable
+from odradek.broker.groups.member_records import GroupRecordKey
 from odradek.broker.groups.offsets import OffsetStore
 from odradek.broker.groups.pending_offsets import PendingOffsets
 from odradek.broker.groups.schema import (
@@ -342,7 +343,7 @@ class GroupStateMachine:
         if value is not None:
             self.groups[group_id] = ClassicGroup.from_value(group_id, decode_classic_group_value(value), self)
 
-    def _replay_consumer(self, key: consumer_schema.ConsumerKey, value: bytes | None) -> None:
+    def _replay_consumer(self, key: GroupRecordKey, value: bytes | None) -> None:
         decoded = None if value is None else consumer_schema.decode_value(key.kind, value)
         if value is not None and decoded is None:
             return

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from functools import partial
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
-from odradek.broker.coordination.records import RecordKey, RecordValue, check_version
+from odradek.broker.coordination.records import check_version
+from odradek.broker.groups.member_records import GroupRecordKey, declare_keys, declare_values
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.wire.protocol.declared import Declaration, FieldRow
 
@@ -73,14 +73,6 @@ class MemberState(IntEnum):
     UNREVOKED_PARTITIONS = 1
     UNRELEASED_PARTITIONS = 2
     UNKNOWN = 127
-
-
-class ConsumerKey(NamedTuple):
-    """Names a record of a consumer group. `name` is a member id or a pattern, empty where the kind has none."""
-
-    kind: int
-    group_id: str
-    name: str = ""
 
 
 class GroupValue(NamedTuple):
@@ -234,16 +226,7 @@ _DECLARATIONS: Final = {
         FieldRow("timestamp_ms", "int64"),
     ),
 }
-_VALUES: Final[Mapping[int, RecordValue[Any]]] = {
-    kind: RecordValue(
-        f"a consumer group record of kind {kind}",
-        declaration,
-        version_written=0,
-        version_max=0,
-        flexible_since=0,
-    )
-    for kind, declaration in _DECLARATIONS.items()
-}
+_VALUES: Final = declare_values("consumer group", _DECLARATIONS)
 _KINDS_OF_VALUES: Final = {
     GroupValue: RecordKind.GROUP,
     MemberValue: RecordKind.MEMBER,
@@ -252,24 +235,14 @@ _KINDS_OF_VALUES: Final = {
     CurrentValue: RecordKind.CURRENT,
     PatternValue: RecordKind.PATTERN,
 }
-_GROUP_ID: Final = FieldRow("group_id", "string")
-_KEYS: Final[Mapping[int, RecordKey[ConsumerKey]]] = {
-    kind: RecordKey(
-        kind,
-        Declaration(
-            partial(ConsumerKey, kind),
-            *((_GROUP_ID, FieldRow("name", "string")) if kind in KINDS_OF_MEMBER else (_GROUP_ID,)),
-        ),
-    )
-    for kind in KINDS
-}
+_KEYS: Final = declare_keys(KINDS, KINDS_OF_MEMBER)
 
 
 def encode_key(kind: int, group_id: str, name: str | None = None) -> bytes:
-    return _KEYS[kind].encode(ConsumerKey(kind, group_id, name or ""))
+    return _KEYS[kind].encode(GroupRecordKey(kind, group_id, name or ""))
 
 
-def decode_key(kind: int, key: bytes) -> ConsumerKey:
+def decode_key(kind: int, key: bytes) -> GroupRecordKey:
     """The whole key, its kind included. Raises CorruptRecord."""
     return _KEYS[kind].decode(key)
 

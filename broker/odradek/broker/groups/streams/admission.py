@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
-from odradek.broker.groups.streams.group import LEFT_FOR_NOW_EPOCH, StreamsGroup
+from odradek.broker.groups.streams.group import LEFT_FOR_NOW_EPOCH, StreamsGroup, TaskOffsets
 from odradek.broker.groups.streams.heartbeats import JOIN_EPOCH, StreamsGroupHeartbeat
 from odradek.broker.groups.streams.schema import StreamsMemberValue
-from odradek.broker.groups.streams.tasks import TargetTasks, TaskId, is_within, list_tasks
+from odradek.broker.groups.streams.tasks import TargetTasks, is_within, list_tasks
 from odradek.broker.groups.streams.topology import ConfiguredTopology
 from odradek.broker.groups.streams.update import StreamsUpdate
 from odradek.foundation.errors import (
@@ -112,23 +111,13 @@ def member_value(known: StreamsMemberValue | None, request: StreamsGroupHeartbea
     )
 
 
-def note_offsets(group: StreamsGroup, request: StreamsGroupHeartbeat) -> None:
-    """Keep the changelog offsets that the member reports, as far as the group has such tasks."""
-    member_id, subtopologies = request.member_id, None
-    if group.configured is not None:
-        subtopologies = group.configured.subtopologies
-    if subtopologies is None:
-        return
-
-    def keep_known_tasks(offsets: Mapping[TaskId, int]) -> dict[TaskId, int]:
-        return {
-            (subtopology_id, number): offset
-            for (subtopology_id, number), offset in offsets.items()
-            if subtopology_id in subtopologies and 0 <= number < subtopologies[subtopology_id].tasks
-        }
-
-    # Other mappings, since a thread may read those before.
-    if request.offsets is not None:
-        group.offsets = {**group.offsets, member_id: keep_known_tasks(request.offsets)}
-    if request.end_offsets is not None:
-        group.end_offsets = {**group.end_offsets, member_id: keep_known_tasks(request.end_offsets)}
+def keep_known_tasks(configured: ConfiguredTopology, offsets: TaskOffsets | None) -> TaskOffsets | None:
+    """The changelog offsets that a member reports, as far as the group has such tasks; None where it reports none."""
+    subtopologies = configured.subtopologies
+    if offsets is None or subtopologies is None:
+        return None
+    return {
+        (subtopology_id, number): offset
+        for (subtopology_id, number), offset in offsets.items()
+        if subtopology_id in subtopologies and 0 <= number < subtopologies[subtopology_id].tasks
+    }

@@ -23,8 +23,8 @@ from odradek.broker.groups.streams.admission import (
     admit,
     check_instance,
     check_owned,
+    keep_known_tasks,
     member_value,
-    note_offsets,
 )
 from odradek.broker.groups.streams.endpoints import list_endpoints
 from odradek.broker.groups.streams.group import LEFT_FOR_NOW_EPOCH, StreamsGroup
@@ -131,6 +131,7 @@ class StreamsRequests:
             return
         owned = request.owned or TargetTasks()
         names = sum(len(numbers) for tasks in owned for numbers in tasks.values())
+        names += len(request.offsets or ()) + len(request.end_offsets or ())
         if request.topology is not None:
             names += len(request.topology.list_required_topics())
         self._planning.plan(
@@ -235,6 +236,8 @@ class StreamsRequests:
             tuple(statuses),
             has_new_epoch,
             has_other_endpoint=member.user_endpoint != before_endpoint,
+            offsets=keep_known_tasks(configured, request.offsets),
+            end_offsets=keep_known_tasks(configured, request.end_offsets),
         )
 
     def _initial_delay_ms(self, group: StreamsGroup) -> int:
@@ -262,7 +265,11 @@ class StreamsRequests:
             if step.has_new_epoch:
                 self._context.streams_rebalances += 1
             written.configured, written.topics_seen = step.configured, update.topics
-            note_offsets(written, request)
+            # Other mappings, since a thread may read those before.
+            if step.offsets is not None:
+                written.offsets = {**written.offsets, request.member_id: step.offsets}
+            if step.end_offsets is not None:
+                written.end_offsets = {**written.end_offsets, request.member_id: step.end_offsets}
             if is_first and not written.is_empty and self._initial_delay_ms(written) > 0:
                 written.deadlines.delay_assignment(self._initial_delay_ms(written))
             if step.has_other_endpoint or (
@@ -341,12 +348,12 @@ class StreamsRequests:
         if group is None:
             raise self._groups.missing(group_id, "streams")
         member_id = request.member_id
-        if request.shutdown_application and group.shutdown_member_id is None:
-            group.shutdown_member_id = member_id
         if request.instance_id is not None:
             check_instance(group, member_id, request.instance_id)
         else:
             group.member(member_id)
+        if request.shutdown_application and group.shutdown_member_id is None:
+            group.shutdown_member_id = member_id
         result = StreamsHeartbeatResult(member_id, request.member_epoch)
 
         def on_written(error: OdradekError | None) -> None:

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from functools import partial
 from typing import Final
 
-from odradek.broker.coordination.records import RecordKey, RecordValue
+from odradek.broker.coordination.records import RecordValue
+from odradek.broker.groups.member_records import GroupRecordKey, declare_keys, declare_values
 from odradek.broker.groups.schema import StreamsRecordKind
 from odradek.broker.groups.streams.tasks import (
     HeldTasks,
@@ -53,14 +53,6 @@ class TaskState(IntEnum):
     UNREVOKED_TASKS = 2
     UNRELEASED_TASKS = 3
     UNKNOWN = 127
-
-
-class StreamsKey(NamedTuple):
-    """Names a record of a Streams group. `name` is a member id, empty where the kind has none."""
-
-    kind: int
-    group_id: str
-    name: str = ""
 
 
 class AssignmentConfig(NamedTuple):
@@ -327,16 +319,7 @@ _DECLARATIONS: Final = {
         FieldRow("subtopologies", structure=_SUBTOPOLOGY, is_array=True),
     ),
 }
-_VALUES: Final[Mapping[int, RecordValue[StreamsValue]]] = {
-    kind: RecordValue(
-        f"a Streams group record of kind {kind}",
-        declaration,
-        version_written=0,
-        version_max=0,
-        flexible_since=0,
-    )
-    for kind, declaration in _DECLARATIONS.items()
-}
+_VALUES: Final[Mapping[int, RecordValue[StreamsValue]]] = declare_values("Streams group", _DECLARATIONS)
 _KINDS_OF_VALUES: Final = {
     StreamsGroupValue: StreamsRecordKind.GROUP,
     StreamsMemberValue: StreamsRecordKind.MEMBER,
@@ -345,24 +328,14 @@ _KINDS_OF_VALUES: Final = {
     StreamsCurrentValue: StreamsRecordKind.CURRENT,
     StreamsTopology: StreamsRecordKind.TOPOLOGY,
 }
-_GROUP_ID: Final = FieldRow("group_id", "string")
-_KEYS: Final[Mapping[int, RecordKey[StreamsKey]]] = {
-    kind: RecordKey(
-        kind,
-        Declaration(
-            partial(StreamsKey, kind),
-            *((_GROUP_ID, FieldRow("name", "string")) if kind in KINDS_OF_MEMBER else (_GROUP_ID,)),
-        ),
-    )
-    for kind in _DECLARATIONS
-}
+_KEYS: Final = declare_keys(_DECLARATIONS, KINDS_OF_MEMBER)
 
 
 def encode_streams_key(kind: int, group_id: str, name: str | None = None) -> bytes:
-    return _KEYS[kind].encode(StreamsKey(kind, group_id, name or ""))
+    return _KEYS[kind].encode(GroupRecordKey(kind, group_id, name or ""))
 
 
-def decode_streams_key(kind: int, key: bytes) -> StreamsKey:
+def decode_streams_key(kind: int, key: bytes) -> GroupRecordKey:
     """The whole key, its kind included. Raises CorruptRecord."""
     return _KEYS[kind].decode(key)
 

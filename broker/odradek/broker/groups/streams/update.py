@@ -13,7 +13,7 @@ from odradek.broker.coordination.topic_log import EncodedRecord
 from odradek.broker.groups.context import GroupContext
 from odradek.broker.groups.schema import StreamsRecordKind
 from odradek.broker.groups.streams.assignor import NO_OFFSETS, MemberTasks, assign_tasks
-from odradek.broker.groups.streams.group import StreamsGroup
+from odradek.broker.groups.streams.group import StreamsGroup, TaskOffsets
 from odradek.broker.groups.streams.reconciliation import is_reconciled, take_step
 from odradek.broker.groups.streams.schema import (
     NO_TOPOLOGY_EPOCH,
@@ -225,6 +225,8 @@ class StreamsStep(NamedTuple):
     statuses: tuple[StreamsStatus, ...]
     has_new_epoch: bool
     has_other_endpoint: bool
+    offsets: TaskOffsets | None
+    end_offsets: TaskOffsets | None
 
 
 def read_assignment_configs(context: GroupContext, group_id: str) -> tuple[AssignmentConfig, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from odradek.broker.requests.context import AnyContext
@@ -40,8 +40,14 @@ from odradek.wire.protocol.messages import Message
 if TYPE_CHECKING:
     from odradek.wire.protocol.requests import groups as requests
     from odradek.wire.protocol.responses import groups as responses
+    from odradek.wire.protocol.responses import streams as streams_responses
 
 T = TypeVar("T", bound=Named)
+DescribedT = TypeVar(
+    "DescribedT",
+    "responses.ConsumerGroupDescribeResponse",
+    "streams_responses.StreamsGroupDescribeResponse",
+)
 
 _FIRST_WITH_KEYS: Final = 4
 _KEY_TYPES: Final = {GROUP: AclResourceType.GROUP, TRANSACTION: AclResourceType.TRANSACTIONAL_ID}
@@ -267,16 +273,20 @@ def describe_consumer_groups(
         )
 
     def hide_denied_groups(answer: responses.ConsumerGroupDescribeResponse) -> Message:
-        hidden = {group.group_id for group in answer.groups if not is_visible(group)}
-        if not hidden:
-            return answer
-        denied = context.response(
-            groups=[
-                {"group_id": group_id, "error_code": TOPIC_DENIED, "error_message": HIDDEN_TOPIC}
-                for group_id in hidden
-            ]
-        )
-        others = tuple(group for group in answer.groups if group.group_id not in hidden)
-        return join_messages(replace(answer, groups=others), denied)
+        return hide_groups(answer, {one.group_id for one in answer.groups if not is_visible(one)}, context)
 
     return change_answer(_DESCRIBED(handle, request, context, rights), hide_denied_groups)
+
+
+def hide_groups(answer: DescribedT, hidden: Collection[str], context: AnyContext) -> Message:
+    """The answer with an error in place of groups whose members show topics that the client may not describe."""
+    if not hidden:
+        return answer
+    denied = context.response(
+        groups=[
+            {"group_id": group_id, "error_code": TOPIC_DENIED, "error_message": HIDDEN_TOPIC}
+            for group_id in hidden
+        ]
+    )
+    others = tuple(group for group in answer.groups if group.group_id not in hidden)
+    return join_messages(replace(answer, groups=others), denied)

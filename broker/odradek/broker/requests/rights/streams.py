@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING, Final, cast
 
 from odradek.broker.requests.context import AnyContext
 from odradek.broker.requests.loading import Answer, Handle
-from odradek.broker.requests.rights.groups import HIDDEN_TOPIC, TOPIC_DENIED
+from odradek.broker.requests.rights.groups import hide_groups
 from odradek.broker.requests.rights.rights import Rights
 from odradek.broker.requests.rights.rules import (
     AnyCheck,
     change_answer,
     each,
-    join_messages,
     on_element,
     reads_group,
-    replace,
 )
 from odradek.security.authorization.acls import AclOperation, AclResourceType
 from odradek.wire.protocol.messages import Message
@@ -79,16 +77,6 @@ def describe_streams_groups(
         return all(rights.could(AclOperation.DESCRIBE, AclResourceType.TOPIC, name) for name in names)
 
     def hide_denied_groups(answer: responses.StreamsGroupDescribeResponse) -> Message:
-        hidden = {group.group_id for group in answer.groups if not is_visible(group)}
-        if not hidden:
-            return answer
-        denied = context.response(
-            groups=[
-                {"group_id": group_id, "error_code": TOPIC_DENIED, "error_message": HIDDEN_TOPIC}
-                for group_id in hidden
-            ]
-        )
-        others = tuple(group for group in answer.groups if group.group_id not in hidden)
-        return join_messages(replace(answer, groups=others), denied)
+        return hide_groups(answer, {one.group_id for one in answer.groups if not is_visible(one)}, context)
 
     return change_answer(_DESCRIBED(handle, request, context, rights), hide_denied_groups)
