@@ -1,7 +1,7 @@
 """How pages install a distribution: from a package index once there is a release, until then from a clone.
 
 `tool.odradek.is_published` in pyproject.toml declares it. A release sets it. Commands begin with `pip install` and end
-with their line, or with the backtick of a sentence.
+with their line, the backtick of a sentence, or the quotation mark of a string.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PAGES = ("README.md", "CONTRIBUTING.md", "docs/*.md", "*/README.md", "helm/*/REA
 _DECLARATION = re.compile(r"^is_published = (true|false)$", re.MULTILINE)
 _CLONE = "/path/to/odradek"
 _COMMENT = "# a clone of this repository"
-_COMMAND = re.compile(r"pip install [^`\n]+")
+_COMMAND = re.compile(r"pip install [^`\"\n]+")
 _NAME = re.compile(
     rf"(?<=[ '])(?:{_CLONE}(?:/(?P<folder>operator|pipeline))?|odradek(?:-(?P<part>operator|pipeline))?)(?=[\[ ']|$)"
 )
@@ -48,7 +48,7 @@ def with_installs(page: str, *, is_published: bool) -> str:
         if names is None:
             return command[0]
         text = _NAME.sub(lambda name: _name(name, is_published=is_published), text)
-        is_a_line = page[command.end() : command.end() + 1] != "`"
+        is_a_line = page[command.end() : command.end() + 1] not in ("`", '"')
         return text if is_published or not is_a_line else f"{text}    {_COMMENT}"
 
     return _COMMAND.sub(rewritten, page)

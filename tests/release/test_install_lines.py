@@ -14,6 +14,9 @@ pip install /path/to/odradek/pipeline pyspark==4.0.0    # a clone of this reposi
 pip install confluent-kafka
 ```
 `pip install '/path/to/odradek[compaction]'` has it, and `pip install . ./operator` stays.
+```json
+{"postCreateCommand": "pip install /path/to/odradek", "forwardPorts": [9092]}
+```
 """
 AFTER = """\
 ```sh
@@ -21,6 +24,9 @@ pip install odradek-pipeline pyspark==4.0.0
 pip install confluent-kafka
 ```
 `pip install 'odradek[compaction]'` has it, and `pip install . ./operator` stays.
+```json
+{"postCreateCommand": "pip install odradek", "forwardPorts": [9092]}
+```
 """
 
 

@@ -103,6 +103,7 @@ SPLITS: Final[dict[int, tuple[Split, ...]]] = {
     ApiKey.FIND_COORDINATOR: (Split(("coordinator_keys",), ("coordinators",)),),
     ApiKey.DESCRIBE_GROUPS: (Split(("groups",), ("groups",)),),
     ApiKey.CONSUMER_GROUP_DESCRIBE: (Split(("group_ids",), ("groups",)),),
+    ApiKey.STREAMS_GROUP_DESCRIBE: (Split(("group_ids",), ("groups",)),),
     ApiKey.DELETE_GROUPS: (Split(("groups_names",), ("results",)),),
     ApiKey.LEAVE_GROUP: (Split(("members",), ("members",)),),
     ApiKey.DESCRIBE_TRANSACTIONS: (Split(("transactional_ids",), ("transaction_states",)),),
