@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.requests import dispatch, long_requests
+from odradek.broker.requests.table import HANDLERS
 from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
 from odradek.wire.protocol import codec
@@ -28,6 +29,16 @@ IN_PARTS = (
     "list offsets",
     "describe configs",
 )
+
+# APIs with arrays that are not split by `long_requests`, each for one reason.
+_OF_ONE_CHANGE = """ADD_PARTITIONS_TO_TXN ALTER_CLIENT_QUOTAS ALTER_CONFIGS ALTER_PARTITION_REASSIGNMENTS
+ALTER_USER_SCRAM_CREDENTIALS CREATE_ACLS CREATE_PARTITIONS CREATE_TOPICS DELETE_ACLS ELECT_LEADERS
+INCREMENTAL_ALTER_CONFIGS UPDATE_FEATURES WRITE_TXN_MARKERS"""
+_OF_ONE_GROUP = "CONSUMER_GROUP_HEARTBEAT JOIN_GROUP STREAMS_GROUP_HEARTBEAT SYNC_GROUP"
+_OF_ONE_FILTER = """CREATE_DELEGATION_TOKEN DESCRIBE_CLIENT_QUOTAS DESCRIBE_DELEGATION_TOKEN LIST_CONFIG_RESOURCES
+LIST_GROUPS LIST_TRANSACTIONS"""
+_IN_PARTS_BY_THEIR_HANDLER = """DESCRIBE_LOG_DIRS DESCRIBE_TOPIC_PARTITIONS FETCH LIST_PARTITION_REASSIGNMENTS METADATA
+PRODUCE"""
 
 
 def _names_in(message: Any) -> list[str]:
@@ -141,6 +152,17 @@ def test_each_split_names_arrays_of_its_api() -> None:
                     for version in range(3, 10)
                     if _exists(api, version, kind)
                 ) or _has_path(message_class(api, 0, kind), getattr(split, paths)), (api, split)
+
+
+def test_an_api_with_arrays_is_split_or_has_a_reason() -> None:
+    has_arrays = {
+        ApiKey(api)
+        for api, handler in HANDLERS.items()
+        for version in range(handler.version_min, handler.version_max + 1)
+        if any(field.is_array for field in fields_of(message_class(api, version, REQUEST)))
+    }
+    whole = " ".join((_OF_ONE_CHANGE, _OF_ONE_GROUP, _OF_ONE_FILTER, _IN_PARTS_BY_THEIR_HANDLER)).split()
+    assert sorted(one.name for one in has_arrays - set(long_requests.SPLITS)) == sorted(whole)
 
 
 def _exists(api: int, version: int, kind: str) -> bool:
