@@ -203,6 +203,14 @@ def test_the_moves_of_a_drain_and_of_more_replicas_are_no_rebalance(world: Clust
     assert world.moving() == 6
 
 
+def test_a_broker_without_room_is_named(world: ClusterAndShell) -> None:
+    disk = world.cluster.disks[3]
+    disk.capacity_bytes = disk.used_bytes + 5 * BYTES
+    assert "too little free space for more: broker 3\n" in world.rebalance("--plan").stdout
+    found = world.json("--plan")
+    assert (found["replica_moves"], found["without_room"]) == (0, [3])
+
+
 def test_a_broker_that_is_named_is_the_only_one_to_be_given_replicas(world: ClusterAndShell) -> None:
     assert all(3 in row["replicas"] for row in world.json("3", "--plan")["partitions"])
     assert world.json("1", "2", "--plan")["replica_moves"] == 0

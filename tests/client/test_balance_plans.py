@@ -84,6 +84,24 @@ def test_nothing_goes_where_there_is_no_room() -> None:
     plan = plan_balance(load)
     assert len(plan.moves) == 8
     assert plan.unmet == (BalanceGoal.DISK, BalanceGoal.REPLICAS, BalanceGoal.LEADERS)
+    assert plan.without_room == (2,)
+
+
+def test_brokers_on_one_nearly_full_disk_are_levelled() -> None:
+    disk = BalancedBroker(capacity_bytes=1000 * GIB, free_bytes=40 * GIB)
+    small = [PartitionLoad(replicas=(1,), size_bytes=1 << 20)] * 40
+    plan = plan_balance(cluster({}, small, b1=disk, b2=disk))
+    assert len(plan.moves) == 19 and plan.unmet == plan.without_room == ()
+    large = [PartitionLoad(replicas=(1,), size_bytes=GIB)] * 40
+    plan = plan_balance(cluster({}, large, b1=disk, b2=disk))
+    assert plan.moves == {} and plan.without_room == (2,)
+
+
+def test_a_nearly_full_broker_is_filled_up_to_the_fullest() -> None:
+    fullest = BalancedBroker(capacity_bytes=100 * GIB, free_bytes=2 * GIB)
+    full = BalancedBroker(capacity_bytes=200 * GIB, free_bytes=14 * GIB)
+    load = cluster({}, [PartitionLoad(replicas=(1,), size_bytes=GIB)] * 98, b1=fullest, b2=full)
+    assert len(plan_balance(load).moves) == 10
 
 
 def test_differences_within_the_tolerance_move_nothing() -> None:

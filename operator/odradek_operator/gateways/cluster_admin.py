@@ -87,6 +87,14 @@ class InForce:
     """Set for all brokers while they ran: it outlives their restart."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filling:
+    """A step of filling brokers: the partitions that began to move, and brokers whose volumes have no room for more."""
+
+    begun: int
+    without_room: tuple[int, ...] = ()
+
+
 class ClusterAdmin(BalanceAdmin, Protocol):
     """The calls. Those with a bootstrap address raise OdradekError when no broker answers."""
 
@@ -144,8 +152,8 @@ class ClusterAdmin(BalanceAdmin, Protocol):
 
     async def fill_brokers(
         self, bootstrap: str, onto: Collection[int], *, bytes_per_second: int | None
-    ) -> int:
-        """Let some brokers be given replicas, and begin to move them their share; how many partitions began to move."""
+    ) -> Filling:
+        """Let some brokers be given replicas, and begin to move them their share."""
 
     async def count_arriving(self, bootstrap: str, brokers: Collection[int]) -> int:
         """Return the number of partitions that are on their way to some brokers."""
@@ -303,14 +311,15 @@ class HttpClusterAdmin(HttpBalanceAdmin):
 
     async def fill_brokers(
         self, bootstrap: str, onto: Collection[int], *, bytes_per_second: int | None
-    ) -> int:
+    ) -> Filling:
         async with self._clients.connect_client(bootstrap) as client:
             admin = BrokerAdmin(client)
             for one in await admin.list():
                 if one.id in onto and one.is_cordoned:
                     await admin.uncordon(one.id)
             plan = await admin.plan_balance(onto)
-            return len(await admin.execute(plan.moves, bytes_per_second=bytes_per_second))
+            begun = await admin.execute(plan.moves, bytes_per_second=bytes_per_second)
+            return Filling(begun=len(begun), without_room=plan.without_room)
 
     async def count_arriving(self, bootstrap: str, brokers: Collection[int]) -> int:
         async with self._clients.connect_client(bootstrap) as client:

@@ -10,6 +10,7 @@ from odradek_operator.resources.schema import INT64_MAX, Choice, Flag, Text, Who
 from odradek_operator.resources.structure import Doc, Listing, Nested
 
 MOVES_SHOWN_MAX: Final = 64
+BROKERS_SHOWN_MAX: Final = 64
 _REPLICAS_MAX: Final = 128
 _INTERVAL_MINUTES_MAX: Final = 60 * 24 * 30
 
@@ -126,6 +127,13 @@ class BalanceStatus:
     ] = ()
     unmet: Annotated[
         tuple[str, ...], Listing(Text(), max_items=8), Doc("What stays uneven after the plan.")
+    ] = ()
+    without_room: Annotated[
+        tuple[int, ...],
+        Listing(Whole(), max_items=BROKERS_SHOWN_MAX),
+        Doc(
+            "The first 64 brokers that the plan gives no more because their volumes have too little free space."
+        ),
     ] = ()
     checked_at: Annotated[
         str | None, Text(form="date-time", max_length=64), Doc("When the last plan was made.")

@@ -26,6 +26,16 @@ def test_new_brokers_are_filled_even_when_the_operator_dies_meanwhile() -> None:
         assert "movement" not in world.status
 
 
+def test_brokers_without_room_are_said_to_have_less_than_their_share(world: ClusterWorld) -> None:
+    world.brokers.without_room = {3}
+    world.change(spec__brokers={"replicas": 4})
+    world.settle()
+    (event,) = (one for one in world.kubernetes.events if one.reason.startswith("Brokers"))
+    assert (event.reason, event.type) == ("BrokersNotFilled", "Warning")
+    assert event.message.endswith("too little free space for more on broker 3")
+    assert "movement" not in world.status
+
+
 def test_the_throttle_of_a_fill_is_ended_although_the_first_try_fails() -> None:
     world = ClusterWorld({"brokers": {"moveRate": "10Mi"}})
     world.settle()

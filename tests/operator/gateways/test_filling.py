@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 from odradek.client.client import Client
-from odradek_operator.gateways.cluster_admin import HttpClusterAdmin
+from odradek_operator.gateways.cluster_admin import Filling, HttpClusterAdmin
 from tests.support.whole_cluster import PORT, WholeCluster
 
 
@@ -26,12 +26,12 @@ async def test_a_new_broker_is_filled_until_nothing_is_left_to_move() -> None:
                 yield client
 
     admin, bootstrap = HttpClusterAdmin(cast(Any, Clients())), f"{cluster.host(1)}:{PORT}"
-    assert await admin.fill_brokers(bootstrap, [3], bytes_per_second=None) >= 8
+    assert (await admin.fill_brokers(bootstrap, [3], bytes_per_second=None)).begun >= 8
     await cluster.until(
         lambda: not any(one.adding or one.removing for one in cluster.image(1).topics["t"].partitions)
     )
     assert await admin.count_arriving(bootstrap, [3]) == 0
-    assert await admin.fill_brokers(bootstrap, [3], bytes_per_second=None) == 0
+    assert await admin.fill_brokers(bootstrap, [3], bytes_per_second=None) == Filling(begun=0)
     placed = cluster.replicas("t", seen_by=1)
     assert [sum(broker in one for one in placed) for broker in (1, 2, 3)] == [8, 8, 8]
     assert [sum(broker == one[0] for one in placed) for broker in (1, 2, 3)] == [4, 4, 4]

@@ -14,7 +14,7 @@ from odradek.foundation.settings.broker_settings import USED
 from odradek.foundation.settings.file import parse_properties
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.zookeeper_login import ZookeeperLogin
-from odradek_operator.gateways.cluster_admin import Health, InForce, RestartAnswer
+from odradek_operator.gateways.cluster_admin import Filling, Health, InForce, RestartAnswer
 from odradek_operator.gateways.kubernetes import CONFIG_MAPS, PODS, Json, metadata
 from odradek_operator.gateways.zookeeper_access import ProtectedRegistry
 from odradek_operator.gateways.zookeeper_members import EnsembleConfiguration, EnsembleError
@@ -37,6 +37,8 @@ class Brokers(BalancedLoad):
     replicas: dict[int, int] = field(default_factory=dict)
     moving_to: dict[int, int] = field(default_factory=dict)
     cordoned: set[int] = field(default_factory=set)
+    without_room: set[int] = field(default_factory=set)
+    """Brokers whose volumes are too full to be given partitions."""
     emptied: set[int] = field(default_factory=set)
     """Brokers that were to go, and that the cluster still knows."""
     silent: set[int] = field(default_factory=set)
@@ -187,14 +189,14 @@ class Brokers(BalancedLoad):
 
     async def fill_brokers(
         self, bootstrap: str, onto: Collection[int], *, bytes_per_second: int | None
-    ) -> int:
+    ) -> Filling:
         self.cordoned -= set(onto)
         begun = 0
-        for broker in onto:
+        for broker in set(onto) - self.without_room:
             if not self.replicas.get(broker) and not self.moving_to.get(broker):
                 self.moving_to[broker] = 4
                 begun += 4
-        return begun
+        return Filling(begun=begun, without_room=tuple(sorted(self.without_room.intersection(onto))))
 
     async def count_arriving(self, bootstrap: str, brokers: Collection[int]) -> int:
         left = sum(self.moving_to.get(broker, 0) for broker in brokers)

@@ -216,6 +216,9 @@ def _show(session: CommandSession, load: ClusterLoad, plan: BalancePlan, *, batc
         click.echo(f"\n{_summary(plan, 'would move')}{tail}")
     if plan.unmet:
         click.echo(f"still uneven then: {', '.join(goal.words for goal in plan.unmet)}")
+    if plan.without_room:
+        noun = "broker" if len(plan.without_room) == 1 else "brokers"
+        click.echo(f"too little free space for more: {noun} {', '.join(map(str, plan.without_room))}")
     if plan.is_unfinished:
         click.echo("the plan has reached its bound: the next one continues")
 
@@ -255,5 +258,6 @@ def _document(load: ClusterLoad, plan: BalancePlan) -> Document:
             for broker, one in plan.before.items()
         ],
         "unmet": [goal.name.lower() for goal in plan.unmet],
+        "without_room": list(plan.without_room),
         "is_unfinished": plan.is_unfinished,
     }

@@ -33,6 +33,7 @@ from odradek.client.admin.balance_values import (
 from odradek.client.admin.plans import Plan
 from odradek.foundation.client_limits import (
     BALANCE_CANDIDATES_MAX,
+    BALANCE_DISK_BYTES_MIN,
     BALANCE_FREE_SHARE_MIN,
     BALANCE_GAIN_SHARE_MIN,
     BALANCE_ROWS_MAX,
@@ -118,11 +119,30 @@ class _Band:
         return max(min(over, under) if over > 0 and under > 0 else (over + under) // 2, 1)
 
 
-def _room(broker: BalancedBroker) -> int | None:
-    """The bytes that a plan may bring to a broker; None without a limit. What leaves it is not counted."""
-    if broker.free_bytes is None or broker.capacity_bytes is None:
-        return None
-    return broker.free_bytes - int(broker.capacity_bytes * BALANCE_FREE_SHARE_MIN)
+def _find_room(brokers: Mapping[int, BalancedBroker]) -> dict[int, int | None]:
+    """The bytes that a plan may bring to each broker; None without a limit. What leaves one is not counted.
+
+    A share of its volumes stays free, or as much as the fullest of the others has. So a full cluster is levelled too,
+    and so are brokers whose volumes share one disk.
+    """
+    known = {
+        number: (one.free_bytes, one.capacity_bytes)
+        for number, one in brokers.items()
+        if one.free_bytes is not None and one.capacity_bytes
+    }
+    free_shares = {
+        number: free_bytes / capacity_bytes for number, (free_bytes, capacity_bytes) in known.items()
+    }
+    fullest = sorted(known, key=free_shares.__getitem__)[:2]
+    room: dict[int, int | None] = dict.fromkeys(brokers)
+    for number, (free_bytes, capacity_bytes) in known.items():
+        kept_bytes = int(capacity_bytes * BALANCE_FREE_SHARE_MIN)
+        other = next((one for one in fullest if one != number), None)
+        if other is not None:
+            as_full_bytes = int(capacity_bytes * free_shares[other]) - BALANCE_DISK_BYTES_MIN
+            kept_bytes = min(kept_bytes, max(as_full_bytes, 0))
+        room[number] = free_bytes - kept_bytes
+    return room
 
 
 class _Levels:
@@ -139,7 +159,8 @@ class _Levels:
         self._parts = [load.partitions[where] for where in self._names]
         self._now = [list(one.replicas) for one in self._parts]
         self._touched: dict[int, None] = {}
-        self._room = {broker: _room(one) for broker, one in load.brokers.items()}
+        self._room = _find_room(load.brokers)
+        self._without_room: set[int] = set()
         self._bands = self._find_bands(tolerance)
 
     # --- what is wanted ------------------------------------------------------------------------------------------
@@ -366,11 +387,14 @@ class _Levels:
         replicas = self._now[number]
         if donor not in replicas or receiver in replicas:
             return False
+        rest = {self._racks.get(broker, _NO_RACK) for broker in replicas if broker != donor}
+        if self._racks[receiver] in rest and self._racks[donor] not in rest:
+            return False
         room = self._room[receiver]
         if room is not None and self._parts[number].size_bytes > room:
+            self._without_room.add(receiver)
             return False
-        rest = {self._racks.get(broker, _NO_RACK) for broker in replicas if broker != donor}
-        return self._racks[receiver] not in rest or self._racks[donor] in rest
+        return True
 
     def _keeps_earlier(self, goal: BalanceGoal, number: int, donor: int, receiver: int) -> bool:
         """Whether a move makes no goal before `goal` worse."""
@@ -471,6 +495,7 @@ class _Levels:
             replica_moves += coming
             leader_moves += replicas[0] != part.replicas[0]
         elections = tuple(self._find_elections(moves))
+        unmet = tuple(goal for goal in BalanceGoal if any(self.excess(goal).values()))
         return BalancePlan(
             moves=moves,
             elections=elections,
@@ -483,7 +508,8 @@ class _Levels:
                 (part, (replicas[0], *replicas))
                 for part, replicas in zip(self._parts, self._now, strict=True)
             ),
-            unmet=tuple(goal for goal in BalanceGoal if any(self.excess(goal).values())),
+            unmet=unmet,
+            without_room=tuple(sorted(self._without_room)) if unmet else (),
             is_unfinished=self._steps_left <= 0,
         )
 

@@ -127,6 +127,8 @@ class BalancePlan:
     after: Mapping[int, BrokerTotals] = field(default_factory=dict)
     unmet: tuple[BalanceGoal, ...] = ()
     """Goals that the plan leaves outside the tolerance."""
+    without_room: tuple[int, ...] = ()
+    """Brokers that would have been given more if their volumes had more free bytes. Empty where all goals are met."""
     is_unfinished: bool = False
     """Whether the bound on its length ended the plan."""
 

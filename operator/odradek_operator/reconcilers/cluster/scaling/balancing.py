@@ -7,7 +7,7 @@ beside one by hand: whether a pod may go is asked of its broker.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -20,6 +20,7 @@ from odradek_operator.gateways.balancing import PlannedBalance
 from odradek_operator.gateways.kubernetes import metadata
 from odradek_operator.reconcilers.cluster.run import ReconcileRun, mark_contents_stale
 from odradek_operator.resources.balance import (
+    BROKERS_SHOWN_MAX,
     MOVES_SHOWN_MAX,
     BalanceMode,
     BalanceMove,
@@ -91,13 +92,22 @@ async def balance_brokers(run: ReconcileRun, waits_for: str | None) -> BalanceFo
 
 def describe_plan(status: BalanceStatus) -> str:
     """What a plan moves, in a sentence."""
-    if not status.total and not status.leader_changes:
-        return "nothing has to move"
-    leaders = count(status.leader_changes, "leader")
-    moves = (
-        f"{count(status.total, 'partition')} would move, {describe_bytes(status.bytes_left)}, and {leaders}"
-    )
-    return f"{moves}; still uneven then: {', '.join(status.unmet)}" if status.unmet else moves
+    moves = "nothing moves"
+    if status.total or status.leader_changes:
+        size, leaders = describe_bytes(status.bytes_left), count(status.leader_changes, "leader")
+        moves = f"{count(status.total, 'partition')} would move, {size}, and {leaders}"
+    return f"{moves}; still uneven then: {describe_unmet(status)}" if status.unmet else moves
+
+
+def describe_unmet(status: BalanceStatus) -> str:
+    """What stays uneven, and the brokers that have no room for what would level it."""
+    unmet = ", ".join(status.unmet)
+    return f"{unmet} ({describe_without_room(status.without_room)})" if status.without_room else unmet
+
+
+def describe_without_room(brokers: Sequence[int]) -> str:
+    """The reason why brokers are given no more."""
+    return f"too little free space for more on {', '.join(f'broker {one}' for one in brokers)}"
 
 
 def describe_bytes(number: int) -> str:
@@ -133,6 +143,7 @@ def with_plan(status: BalanceStatus, planned: PlannedBalance, now: datetime) -> 
             for where, replicas in shown
         ),
         unmet=tuple(goal.words for goal in plan.unmet),
+        without_room=plan.without_room[:BROKERS_SHOWN_MAX],
         checked_at=format_timestamp(now),
     )
 
@@ -241,7 +252,7 @@ async def _end(
     await run.admin.end_balancing(run.context.own_bootstrap, planned.plan.elections)
     if arrived or planned.plan.elections:
         await mark_contents_stale(run.environment, run.key)
-        uneven = f"; still uneven: {', '.join(status.unmet)}" if status.unmet else ""
+        uneven = f"; still uneven: {describe_unmet(status)}" if status.unmet else ""
         await run.report_event("BalanceEnded", f"{count(arrived, 'partition')} moved{uneven}")
     done = replace(
         status, state=BalanceState.DONE, total=arrived, queued=0, bytes_left=0, bytes_queued=0, batches_left=0

@@ -13,6 +13,7 @@ from odradek_operator.reconcilers.cluster.facts import BrokerPod
 from odradek_operator.reconcilers.cluster.restart_words import format_names
 from odradek_operator.reconcilers.cluster.run import ReconcileRun, mark_contents_stale
 from odradek_operator.reconcilers.cluster.scaling import broker_count
+from odradek_operator.reconcilers.cluster.scaling.balancing import describe_without_room
 from odradek_operator.resources.cluster_status import Movement
 from odradek_operator.resources.schema import quantity_value
 
@@ -71,15 +72,20 @@ async def _fill_brokers(
     serving = {pod.broker for pod in pods if pod.ready}
     if not serving.issuperset(movement.brokers):
         return movement
-    begun = await run.admin.fill_brokers(bootstrap, movement.brokers, bytes_per_second=bytes_per_second)
+    filling = await run.admin.fill_brokers(bootstrap, movement.brokers, bytes_per_second=bytes_per_second)
     left = await run.admin.count_arriving(bootstrap, movement.brokers)
-    if begun or left:
-        return broker_count.update_movement(movement, begun=begun, left=left)
+    if filling.begun or left:
+        return broker_count.update_movement(movement, begun=filling.begun, left=left)
     if bytes_per_second is not None:
         await run.admin.end_throttle(bootstrap)
     which = format_names(tuple(str(broker) for broker in movement.brokers))
     await mark_contents_stale(run.environment, run.key)
-    await run.report_event("BrokersFilled", f"brokers {which} have their share of all partitions")
+    if filling.without_room:
+        reason = describe_without_room(filling.without_room)
+        message = f"brokers {which} have less than their share of all partitions: {reason}"
+        await run.report_event("BrokersNotFilled", message, warning=True)
+    else:
+        await run.report_event("BrokersFilled", f"brokers {which} have their share of all partitions")
     return None
 
 
