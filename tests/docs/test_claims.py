@@ -27,6 +27,7 @@ from tests.simulation import (
     test_planted_bugs,
     test_planted_bugs_of_compaction,
     test_planted_bugs_of_rights,
+    test_planted_bugs_of_streams,
     test_planted_bugs_of_transactions,
 )
 from tests.support.page_folder import REPOSITORY
@@ -43,6 +44,7 @@ OF_CLUSTERS: Final = (
     test_planted_bugs,
     test_planted_bugs_of_compaction,
     test_planted_bugs_of_rights,
+    test_planted_bugs_of_streams,
     test_planted_bugs_of_transactions,
 )
 NUMBERS: Final = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")

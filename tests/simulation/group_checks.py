@@ -1,6 +1,8 @@
-"""What has to hold of consumer groups (I9) of both protocols; the members report as it happens.
+"""What has to hold of groups (I9) of all protocols; the members report as it happens.
 
 - In one generation no partition is given to two members.
+- Once another member has what one had, no request of that one succeeds before it is fenced.
+- A member of a Streams group has no task and its standby.
 - Nothing is skipped: a new owner of a partition fetches an offset no lower than the last acknowledged commit. Every
   offset below a committed one was delivered to some member.
 """
@@ -22,6 +24,10 @@ class GroupWatch:
         self._committed: dict[int, int] = {}
         """The highest offset that was acknowledged to be committed, by partition."""
         self._handed_out: dict[int, set[int]] = {}
+        self._has: dict[str, set[int]] = {}
+        """What members think to own."""
+        self._last_owner: dict[int, str] = {}
+        self._standbys: dict[str, tuple[int, ...]] = {}
 
     def committed(self) -> dict[int, int]:
         """What must not be gone, at this moment."""
@@ -40,6 +46,44 @@ class GroupWatch:
                 "I9",
                 f"{owner} and {member} both own {partition} in generation {generation} of {self.group_id}",
             )
+            self._last_owner[partition] = member
+        self._has.setdefault(member, set()).update(partitions)
+
+    def keeps(self, member: str, partitions: Collection[int]) -> None:
+        """A member has released all but these."""
+        self._has.get(member, set()).intersection_update(partitions)
+
+    def releases(self, member: str) -> None:
+        """A member owns nothing any more: it left, or was fenced."""
+        self._has.pop(member, None)
+        self._standbys.pop(member, None)
+
+    def taken_over(self, member: str) -> list[int]:
+        """What a member thinks to own, and another one was given since."""
+        return sorted(one for one in self._has.get(member, ()) if self._last_owner[one] != member)
+
+    def stays(self, member: str, taken_over: Collection[int]) -> None:
+        """A request of a member succeeded, which it sent when so much was taken over."""
+        self._history.require(
+            not taken_over,
+            "I9",
+            f"others were given {list(taken_over)} of {self.group_id}, and {member} is a member with them",
+        )
+
+    def stands_by(self, member: str, partitions: Collection[int], *, active: Collection[int]) -> None:
+        """A member was given these standbys, beside its active tasks."""
+        self._history.add(member, f"stands by for {sorted(partitions)} of {self.group_id}")
+        self._history.require(
+            set(partitions).isdisjoint(active),
+            "I9",
+            f"{member} has a task and its standby: {sorted(partitions)}, {sorted(active)}",
+        )
+        self._standbys[member] = tuple(partitions)
+
+    def has_standbys(self, partitions: int) -> bool:
+        """Whether each task has one standby."""
+        found = sorted(number for numbers in self._standbys.values() for number in numbers)
+        return found == list(range(partitions))
 
     def takes_up(self, member: str, offsets: Mapping[int, int], *, at_least: Mapping[int, int]) -> None:
         """A member begins at these offsets, having asked when `at_least` was committed."""

@@ -29,6 +29,7 @@ from tests.simulation.guests import Guests
 from tests.simulation.history import History
 from tests.simulation.members import Members
 from tests.simulation.newcomers import Newcomers
+from tests.simulation.streams_members import StreamsMembers
 from tests.simulation.transactors import Transactors
 from tests.simulation.workload import Actor, Workload
 from tests.support import loop
@@ -42,10 +43,12 @@ GUESTS: Final = "guests"
 DELETIONS: Final = "deletions"
 DELETIONS_CHANCE: Final = 0.06
 GUESTS_CHANCE: Final = 0.04
+STREAMS: Final = "streams"
+STREAMS_CHANCE: Final = 0.1
 NEWCOMERS: Final = "newcomers"
 NEWCOMERS_CHANCE: Final = 0.06
 # Their topics are to be on the three brokers that are always there.
-WITHOUT_NEWCOMERS: Final = frozenset(("admin", "transactions", COMPACTION, DELETIONS, GUESTS))
+WITHOUT_NEWCOMERS: Final = frozenset(("admin", "transactions", COMPACTION, DELETIONS, GUESTS, STREAMS))
 _MAKE: Final[dict[str, Callable[[Workload, random.Random], Actor]]] = {
     "admin": Administrator,
     "classic": lambda workload, rng: Members(workload, rng, group_id="classic"),
@@ -96,12 +99,14 @@ async def _play(
     guests_rng = random.Random(f"guests {seed}")
     deletions_rng = random.Random(f"deletions {seed}")
     newcomers_rng = random.Random(f"newcomers {seed}")
+    streams_rng = random.Random(f"streams {seed}")
     cluster = SimulatedCluster(rng.getrandbits(64), history, partitions=rng.choice([1, 1, 2]))
     if actors is None:
         actors = tuple(actor for actor in ACTORS if rng.random() < ACTOR_CHANCE)
         actors += (COMPACTION,) if compaction_rng.random() < COMPACTION_CHANCE else ()
         actors += (GUESTS,) if guests_rng.random() < GUESTS_CHANCE else ()
         actors += (DELETIONS,) if deletions_rng.random() < DELETIONS_CHANCE else ()
+        actors += (STREAMS,) if streams_rng.random() < STREAMS_CHANCE else ()
         is_open = WITHOUT_NEWCOMERS.isdisjoint(actors)
         actors += (NEWCOMERS,) if is_open and newcomers_rng.random() < NEWCOMERS_CHANCE else ()
     workload = Workload(cluster, rng, producers=rng.choice([1, 2]), has_weak="weak" in actors)
@@ -118,6 +123,7 @@ async def _play(
     others: list[Actor] = [*first]
     others += [_MAKE[actor](workload, rng) for actor in actors if actor in _MAKE]
     others += [Deletions(workload, deletions_rng)] if DELETIONS in actors else []
+    others += [StreamsMembers(workload, streams_rng, group_id="streams")] if STREAMS in actors else []
     others += [Newcomers(workload, newcomers_rng)] if NEWCOMERS in actors else []
     for one in others:
         one.start()

@@ -309,3 +309,18 @@ def test_owned_tasks_of_a_late_answer_are_taken() -> None:
     assert TargetTasks().is_empty
     assert not TargetTasks(warmup={"0": frozenset({1})}).is_empty
     assert set(list_tasks({"0": frozenset({1, 2})})) == {("0", 1), ("0", 2)}
+
+
+@told_by(in_world, topics=TOPICS, **AT_ONCE)
+async def test_a_member_that_misses_an_answer_is_told_its_tasks_again(world: GroupWorld) -> None:
+    first, second = StreamsMember(world, "a"), StreamsMember(world, "b")
+    await first.must_beat()
+    await second.must_beat()
+    await first.must_beat()
+    await first.must_beat()
+    missed = await second.raw()
+    assert isinstance(missed, StreamsHeartbeatResult) and missed.assigned is not None
+    told = await second.raw(owned=NO_TASKS)
+    assert isinstance(told, StreamsHeartbeatResult) and told.assigned == missed.assigned
+    runs = await second.raw(owned=missed.assigned.without_epochs())
+    assert isinstance(runs, StreamsHeartbeatResult) and runs.assigned is None

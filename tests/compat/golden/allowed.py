@@ -43,6 +43,11 @@ _OF_FAILED_TOKENS: Final = {
 }
 
 ALLOWED: Final[dict[str, dict[str, str]]] = {
+    "streams-missed": {
+        "has missed it*/*_tasks": (
+            "Kafka does not send tasks again to a member that has missed an answer, and they stay without an owner"
+        ),
+    },
     "forged-by-guesses": {
         f"owner: continues in the second transaction/{_PART}/*": (
             "Kafka remembers the sequence of a write with a newer epoch that it refused, and then refuses the owner's"

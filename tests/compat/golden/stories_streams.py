@@ -28,6 +28,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "streams-records": {**_AT_ONCE, "offsets.topic.num.partitions": "1"},
     "streams-commits": _AT_ONCE,
     "streams-delayed": {},
+    "streams-missed": _AT_ONCE,
 }
 _GROUP_RECORD: Final = b"\x00\x11"
 _TARGET_EPOCH_RECORD: Final = b"\x00\x14"
@@ -408,10 +409,28 @@ def delayed_story(wire: Wire) -> None:
     third.join("joins at once after an assignment", copying())
 
 
+def missed_story(wire: Wire) -> None:
+    """A member does not receive an answer, and says so by its tasks."""
+    make_topic(wire, SOURCE, 2)
+    ready(wire, GROUP)
+    first, second = Member(wire, "first"), Member(wire, "second")
+    first.join("has both", copying())
+    second.join("waits for one", copying())
+    first.beat("is to give one up", **owned(tasks(_0=[0, 1])))
+    before = second.epoch
+    first.beat("has given it up", **owned(tasks(_0=[0])))
+    second.beat("gets it", **owned())
+    second.beat("has missed it", **owned())
+    second.epoch = before
+    second.beat("has missed it and the epoch", **owned())
+    second.beat("runs it", **owned(tasks(_0=[1])))
+
+
 STORIES = {
     "streams": heartbeats_story,
     "streams-topics": topics_story,
     "streams-records": records_story,
     "streams-commits": commits_story,
     "streams-delayed": delayed_story,
+    "streams-missed": missed_story,
 }

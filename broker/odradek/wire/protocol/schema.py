@@ -87,6 +87,7 @@ class Declared(Protocol):
     def fields(self) -> tuple[FieldSchema, ...]: ...
 
 
+@cache
 def fields_of(structure: object) -> tuple[FieldSchema, ...]:
     """The fields of a kio class, or of a structure that declares them, in the order of the wire."""
     if not dataclasses.is_dataclass(structure):

@@ -277,7 +277,9 @@ class StreamsRequests:
             ):
                 written.endpoint_epoch += 1
             self._after_step(written, request.member_id, current, has_moved=current != before)
-            is_full = request.member_epoch == JOIN_EPOCH or has_other_tasks
+            is_full = (
+                request.member_epoch == JOIN_EPOCH or has_other_tasks or _runs_others(request.owned, current)
+            )
             answer(
                 self._result(
                     written,
@@ -444,3 +446,11 @@ def _say_shutdown(member_id: str) -> StreamsStatus:
         f"Streams group member {member_id} encountered a fatal error and requested a shutdown for the entire "
         "application.",
     )
+
+
+def _runs_others(owned: TargetTasks | None, current: StreamsCurrentValue) -> bool:
+    """Whether a member says that it runs other tasks than its own. It may have missed an answer.
+
+    Kafka does not send the tasks again, and so they have no owner until the next epoch.
+    """
+    return owned is not None and owned != current.assigned.without_epochs()
