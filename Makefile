@@ -138,7 +138,9 @@ mixed-groups: $(VENV)/.test
 # Kafka's system tests of Streams, exactly once, while brokers and processors go away: ROUNDS=3 of all faults, SEED=n,
 # VERSION=4.1.1 of Streams. `connect`: lines through two workers of Kafka Connect, with the same ROUNDS and SEED.
 streams: $(VENV)/.test
-	$(BIN)/python -m tests.compat.streams.exactly_once --rounds $(or $(ROUNDS),3) --seed $(or $(SEED),1) --version $(or $(VERSION),3.9.1)
+	set -e; for version in $(or $(VERSION),3.9.1 4.2.1); do \
+		$(BIN)/python -m tests.compat.streams.exactly_once --rounds $(or $(ROUNDS),3) --seed $(or $(SEED),1) --version $$version; \
+	done
 
 connect: $(VENV)/.test
 	$(BIN)/python -m tests.compat.connect.lines --rounds $(or $(ROUNDS),3) --seed $(or $(SEED),1)

@@ -162,6 +162,11 @@ TOOLS: Final = (
     Tool("mirror-maker", _JARS, java.mirror_maker_classpath),
     Tool("kafka-tests", _TEST_JARS, java.kafka_tests_classpath),
     Tool("kafka-streams", _TEST_JARS, java.streams_tests_classpath),
+    Tool(
+        "kafka-streams-4.2",
+        _TEST_JARS,
+        partial(java.streams_tests_classpath, java.KAFKA_STREAMS_GROUPS_VERSION),
+    ),
     Tool("kafka-streams-4.4", _JARS, java.streams_classpath),
     Tool("foreign", "jars of Maven's repository, by Maven only: the suites of tests/foreign", bring_suites),
     Tool("schema-registry", "an archive of Maven's repository: Apicurio Registry", bring_schema_registry),

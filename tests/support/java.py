@@ -29,6 +29,8 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 CACHE = CHECKOUT / ".cache"
 KAFKA_VERSION = "4.1.1"
 KAFKA_NEWEST_VERSION = "4.4.0"
+# The first one with Streams groups that are final, and the last one whose Kafka Streams has its verifier beside it.
+KAFKA_STREAMS_GROUPS_VERSION = "4.2.1"
 KAFKA_OLD_VERSION = "3.9.1"
 KAFKA_FIRST_VERSION = "1.1.1"  # the last one with the consumers that share partitions through ZooKeeper
 HADOOP_VERSION = "3.4.1"

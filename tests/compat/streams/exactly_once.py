@@ -7,6 +7,7 @@ a known set of numbers, over which its processors keep windows, joins and counts
 python -m tests.compat.streams.exactly_once              three rounds of all faults, and one
 python -m tests.compat.streams.exactly_once --rounds 20 --version 4.1.1
 python -m tests.compat.streams.exactly_once --peer kafka
+python -m tests.compat.streams.exactly_once --version 4.2.1      with Streams groups (KIP-1071)
 """
 
 from __future__ import annotations
@@ -23,8 +24,14 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
+from odradek.sync import Admin, Client
 from tests.support.cluster_processes import Cluster
-from tests.support.java import KAFKA_OLD_VERSION, KAFKA_VERSION, streams_tests_classpath
+from tests.support.java import (
+    KAFKA_OLD_VERSION,
+    KAFKA_STREAMS_GROUPS_VERSION,
+    KAFKA_VERSION,
+    streams_tests_classpath,
+)
 from tests.support.java_program import JavaProgram
 from tests.support.kafka_peer import KafkaCluster
 from tests.support.peers import topic_creator
@@ -52,7 +59,19 @@ _SMOKE_TOPICS = (
 _PROPERTIES = {
     "processing.guarantee": "exactly_once_v2",
     "acceptable.recovery.lag": "9223372036854775807",  # one rebalance assigns for good
-    "session.timeout.ms": "6000",
+}
+_PROPERTIES_OF_PROTOCOL = {
+    "classic": {"session.timeout.ms": "6000"},
+    "streams": {"group.protocol": "streams"},
+}
+# Of Streams groups brokers decide what their members' properties decide else.
+_SETTINGS_OF_STREAMS_GROUPS = {
+    "group.streams.min.session.timeout.ms": "6000",
+    "group.streams.session.timeout.ms": "6000",
+    "group.streams.min.heartbeat.interval.ms": "1000",
+    "group.streams.heartbeat.interval.ms": "1000",
+    "group.streams.initial.rebalance.delay.ms": "0",
+    "group.streams.num.standby.replicas": "1",
 }
 _SMOKE_PROPERTIES = {
     "num.stream.threads": "2",
@@ -73,6 +92,7 @@ class Programs:
     def __init__(self, cluster: Brokers, folder: Path, *, version: str) -> None:
         self.cluster = cluster
         self.folder = folder
+        self.protocol = "streams" if version == KAFKA_STREAMS_GROUPS_VERSION else "classic"
         self.classpath = streams_tests_classpath(version)
         self.processors: list[JavaProgram] = []
         self._all: list[JavaProgram] = []
@@ -85,6 +105,7 @@ class Programs:
             "bootstrap.servers": self.cluster.bootstrap,
             "state.dir": str(home / "state"),
             **_PROPERTIES,
+            **_PROPERTIES_OF_PROTOCOL[self.protocol],
             **properties,
         }
         file = home / "streams.properties"
@@ -141,6 +162,8 @@ def eos_test(programs: Programs, *, faults: Sequence[str], chance: random.Random
         produced = _await_records(driver, more_than=produced)
         programs.fault(kind, chance)
     _await_records(driver, more_than=produced)
+    kind = group_kind(programs.cluster.bootstrap)
+    assert kind == programs.protocol, f"the group is of the {kind} protocol"
     for program in (driver, *programs.processors):
         program.stop()
     verifier = programs.program("StreamsEosTest", "verify-complex", "verifier")
@@ -159,6 +182,13 @@ def _await_records(driver: JavaProgram, *, more_than: int) -> int:
     return wait_until(
         "the driver sends more", produced, lambda found: found > more_than, seconds_max=PATIENCE_SECONDS
     )
+
+
+def group_kind(bootstrap: str) -> str:
+    """The protocol of the processors' group."""
+    with Client(bootstrap) as client:
+        (group,) = Admin(client).groups.list()
+    return group.type
 
 
 def smoke_test(programs: Programs, *, faults: Sequence[str], chance: random.Random) -> str:
@@ -203,7 +233,11 @@ def await_in_sync(bootstrap: str) -> None:
 @contextmanager
 def running(folder: Path, *, peer: str = "odradek", **settings: str) -> Iterator[Brokers]:
     """Three brokers of one's own: with two controllers and a ZooKeeper, or Apache Kafka's."""
-    wanted = SETTINGS | {key.replace("_", "."): value for key, value in settings.items()}
+    wanted = (
+        SETTINGS
+        | _SETTINGS_OF_STREAMS_GROUPS
+        | {key.replace("_", "."): value for key, value in settings.items()}
+    )
     zookeeper = ZooKeeper(folder / "zookeeper")
     cluster: Brokers
     if peer == "kafka":
@@ -249,7 +283,12 @@ def main() -> int:
     )
     parser.add_argument("--only", choices=["eos", "smoke"], help="one of the two tests (default: both)")
     parser.add_argument("--rounds", type=int, default=3, help="of all faults in StreamsEosTest (default: 3)")
-    parser.add_argument("--version", choices=[KAFKA_OLD_VERSION, KAFKA_VERSION], default=KAFKA_OLD_VERSION)
+    parser.add_argument(
+        "--version",
+        choices=[KAFKA_OLD_VERSION, KAFKA_VERSION, KAFKA_STREAMS_GROUPS_VERSION],
+        default=KAFKA_OLD_VERSION,
+        help=f"of Kafka Streams; {KAFKA_STREAMS_GROUPS_VERSION} has Streams groups (default: {KAFKA_OLD_VERSION})",
+    )
     parser.add_argument("--peer", choices=["odradek", "kafka"], default="odradek")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, help="where outputs and logs stay (default: removed)")

@@ -17,7 +17,12 @@ from tests.compat.streams.exactly_once import (
     running,
     started,
 )
-from tests.support.java import KAFKA_OLD_VERSION, JavaUnavailableError, streams_tests_classpath
+from tests.support.java import (
+    KAFKA_OLD_VERSION,
+    KAFKA_STREAMS_GROUPS_VERSION,
+    JavaUnavailableError,
+    streams_tests_classpath,
+)
 from tests.support.peers import forgive_unclosed, skip_or_fail
 
 __all__ = ["forgive_unclosed"]
@@ -31,19 +36,29 @@ pytestmark = [
 ]
 
 
+@pytest.fixture(
+    params=[KAFKA_OLD_VERSION, pytest.param(KAFKA_STREAMS_GROUPS_VERSION, marks=pytest.mark.proof)]
+)
+def version(request: pytest.FixtureRequest) -> str:
+    """Of Kafka Streams: in the classic protocol, and with Streams groups."""
+    return str(request.param)
+
+
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Brokers]:
+def cluster(tmp_path: Path, version: str) -> Iterator[Brokers]:
     try:
-        streams_tests_classpath(KAFKA_OLD_VERSION)
+        streams_tests_classpath(version)
     except JavaUnavailableError as error:
         skip_or_fail(str(error))
     with running(tmp_path) as brokers:
         yield brokers
 
 
-def test_kafkas_verifier_of_streams_finds_each_record_once(cluster: Brokers, tmp_path: Path) -> None:
+def test_kafkas_verifier_of_streams_finds_each_record_once(
+    cluster: Brokers, tmp_path: Path, version: str
+) -> None:
     faults = ["broker stopped", "broker killed", "processor killed"]
-    with started(cluster, tmp_path, version=KAFKA_OLD_VERSION) as programs:
+    with started(cluster, tmp_path, version=version) as programs:
         said = eos_test(programs, faults=faults, chance=random.Random(1))
     assert is_passed("eos", said), said[-4000:]
     assert failed_brokers(cluster) == []

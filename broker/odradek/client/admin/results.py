@@ -96,7 +96,7 @@ class ConfigChange:
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group by name; `type` is `classic`, `consumer` or `zookeeper`."""
+    """A group by name; `type` is `classic`, `consumer`, `streams` or `zookeeper`."""
 
     group_id: str
     protocol_type: str
