@@ -13,8 +13,9 @@ from typing import Final
 
 import pytest
 
-# A seed costs 0.7 s of CPU, and `make sim` plays as many more as one likes.
-SEEDS: Final = 150
+# A seed costs 0.7 s of CPU, and `make sim` plays as many more as one likes. The quick story plays those before.
+SEED_FIRST: Final = 61
+SEEDS: Final = 90
 ROOT: Final = Path(__file__).parents[2]
 
 
@@ -26,7 +27,12 @@ def test_every_promise_is_kept() -> None:
     played = subprocess.run(
         [sys.executable, "-m", "tests.simulation"],
         cwd=ROOT,
-        env={**os.environ, "SEEDS": str(SEEDS), "SEED": "1", "PYTHONPATH": f"{ROOT}:{ROOT / 'broker'}"},
+        env={
+            **os.environ,
+            "SEEDS": str(SEEDS),
+            "SEED": str(SEED_FIRST),
+            "PYTHONPATH": f"{ROOT}:{ROOT / 'broker'}",
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -34,4 +40,4 @@ def test_every_promise_is_kept() -> None:
     )
     print(played.stdout)
     assert played.returncode == 0, played.stdout
-    assert f"held: {SEEDS} seeds from 1" in played.stdout
+    assert f"held: {SEEDS} seeds from {SEED_FIRST}" in played.stdout
