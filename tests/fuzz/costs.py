@@ -35,7 +35,7 @@ from tests.fuzz import logins
 from tests.fuzz.damage import START_MS
 from tests.fuzz.requests import RequestMaker
 from tests.support import memory_peaks
-from tests.support.costs import YARDSTICK_CPU_SECONDS, measure_yardstick
+from tests.support.costs import YARDSTICK_CPU_SECONDS, measure_yardstick, set_heap_aside
 from tests.support.large_requests import ROWS
 from tests.support.loop import VirtualTimeLoop
 from tests.support.rights import DELETE, DESCRIBE, GROUP, READ, acl
@@ -177,6 +177,7 @@ class CostWorld:
 
     @classmethod
     async def start(cls, entries: dict[str, str]) -> CostWorld:
+        set_heap_aside()
         whole = await WholeBroker.start({"auto.create.topics.enable": "false", **entries})
         await whole.create_topic("known")
         await whole.create_topic("compacted", cleanup_policy="compact")

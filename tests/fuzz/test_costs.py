@@ -206,13 +206,13 @@ def test_what_costs_too_much_is_made_small(monkeypatch: pytest.MonkeyPatch) -> N
 
     async def minimised() -> Excess:
         world = await CostWorld.start(AUTHORIZER)
-        reason = await world.excess(DENIED, 4000)
+        reason = await world.excess(DENIED, 2000)
         assert reason is not None
-        found = await world.minimised(DENIED, 4000, reason)
+        found = await world.minimised(DENIED, 2000, reason)
         await world.stop()
         return found
 
-    assert run(minimised()).size < 4000
+    assert run(minimised()).size < 2000
 
 
 @pytest.mark.thorough

@@ -7,7 +7,6 @@ A folder's `conftest.py` imports the fixtures it wants.
 
 from __future__ import annotations
 
-import gc
 import os
 import threading
 import uuid
@@ -19,6 +18,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from tests.support.broker_process import Broker
+from tests.support.costs import set_heap_aside
 from tests.support.java import JavaUnavailableError
 from tests.support.kafka_peer import KafkaPeer
 from tests.support.polling import SECONDS_MAX
@@ -128,7 +128,7 @@ def forgive_unclosed() -> Iterator[None]:
             thread.join(_THREAD_SECONDS_MAX)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        gc.collect()
+        set_heap_aside()
 
 
 @pytest.fixture

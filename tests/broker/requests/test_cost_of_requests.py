@@ -15,6 +15,7 @@ import pytest
 
 from odradek.network.connection import Connection
 from odradek.wire.protocol.api import ApiKey
+from tests.support.costs import set_heap_aside
 from tests.support.large_requests import ROWS, LargeRequest
 from tests.support.loop import run
 from tests.support.rights import DELETE, DESCRIBE, GROUP, READ, acl
@@ -53,6 +54,7 @@ def _no_lines() -> Iterator[None]:
 
 async def _seconds(request: LargeRequest, count: int, entries: dict[str, str]) -> float:
     """Processor time of a broker that answers the request, with a known topic and group."""
+    set_heap_aside()
     whole = await WholeBroker.start(entries)
     await whole.create_topic("known")
     if entries:
