@@ -19,6 +19,7 @@ from odradek.client.errors import (
     LogTruncated as LogTruncated,
     NoSuchBroker as NoSuchBroker,
     NoTransaction as NoTransaction,
+    SchemaRegistryUnavailable as SchemaRegistryUnavailable,
     SchemaUnavailable as SchemaUnavailable,
     TransactionAborted as TransactionAborted,
     UndecodableRecord as UndecodableRecord,

@@ -8,16 +8,12 @@ import io
 import json
 import subprocess
 import sys
-import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
 from decimal import Decimal
 from typing import Any
 
 import fastavro
 import pytest
-from aiohttp import web
 from google.protobuf import descriptor_pb2, timestamp_pb2
 
 from odradek import Admin, Client, Consumer, Producer, SchemaRegistry, TopicPartition, sync
@@ -27,53 +23,11 @@ from odradek.client.schemas import registry as registry_module
 from odradek.client.schemas.rest import parse_address
 from odradek.errors import InvalidRequest, SchemaUnavailable, UndecodableRecord
 from tests.client.support import with_client
-from tests.support.polling import SECONDS_MAX, eventually
-
-ORDER = {
-    "type": "record",
-    "name": "Order",
-    "fields": [{"name": "id", "type": "long"}, {"name": "drink", "type": "string"}],
-}
+from tests.support.polling import eventually
+from tests.support.served_registry import ORDER, RegistryThread, ServedRegistry, avro, framed, served
 
 
-@dataclass
-class Registry:
-    """A registry in this process. `answers` has a status and a body by path; `asked` are the paths of its requests."""
-
-    url: str = ""
-    answers: dict[str, tuple[int, Any]] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
-    logins: list[str | None] = field(default_factory=list)
-
-    def add(self, schema_id: int, schema: object, kind: str | None = None, **more: Any) -> None:
-        text = schema if isinstance(schema, str) else json.dumps(schema)
-        self.answers[f"/schemas/ids/{schema_id}"] = (200, {"schema": text, "schemaType": kind, **more})
-
-    async def answer(self, request: web.Request) -> web.Response:
-        self.asked.append(request.path)
-        self.logins.append(request.headers.get("Authorization"))
-        missing = (404, {"error_code": 40403, "message": "Schema not found"})
-        status, body = self.answers.get(request.path, missing)
-        return web.Response(status=status, text=body if isinstance(body, str) else json.dumps(body))
-
-
-@asynccontextmanager
-async def served() -> AsyncIterator[Registry]:
-    registry = Registry()
-    application = web.Application()
-    application.router.add_get("/{path:.*}", registry.answer)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    registry.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
-        yield registry
-    finally:
-        await runner.cleanup()
-
-
-def with_registry(story: Callable[[Registry], Awaitable[None]]) -> Callable[[], None]:
+def with_registry(story: Callable[[ServedRegistry], Awaitable[None]]) -> Callable[[], None]:
     def test() -> None:
         async def main() -> None:
             async with served() as registry:
@@ -85,21 +39,11 @@ def with_registry(story: Callable[[Registry], Awaitable[None]]) -> Callable[[], 
     return test
 
 
-def framed(schema_id: int, encoded: bytes) -> bytes:
-    return b"\0" + schema_id.to_bytes(4, "big") + encoded
-
-
-def avro(value: object, schema: Any = ORDER) -> bytes:
-    stream = io.BytesIO()
-    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), value)
-    return stream.getvalue()
-
-
 def record_of(value: bytes | None, key: bytes | None = None, offset: int = 7) -> ConsumerRecord:
     return ConsumerRecord("orders", 0, offset, 0, 0, key, value, (), 0)
 
 
-async def decoded(registry: Registry | SchemaRegistry, value: bytes | None, **more: Any) -> Any:
+async def decoded(registry: ServedRegistry | SchemaRegistry, value: bytes | None, **more: Any) -> Any:
     found = (
         registry if isinstance(registry, SchemaRegistry) else SchemaRegistry(registry.url, timeout_ms=5_000)
     )
@@ -108,7 +52,7 @@ async def decoded(registry: Registry | SchemaRegistry, value: bytes | None, **mo
 
 
 @with_registry
-async def test_avro_with_logical_types_and_references(registry: Registry) -> None:
+async def test_avro_with_logical_types_and_references(registry: ServedRegistry) -> None:
     money = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
     outer = {
         "type": "record",
@@ -145,7 +89,7 @@ async def test_avro_with_logical_types_and_references(registry: Registry) -> Non
 
 
 @with_registry
-async def test_json_and_bytes_alone_and_a_tombstone(registry: Registry) -> None:
+async def test_json_and_bytes_alone_and_a_tombstone(registry: ServedRegistry) -> None:
     registry.add(1, {"type": "object"}, "JSON")
     registry.add(2, '"bytes"')
     registry.add(3, {"type": "string"}, "AVRO")
@@ -156,7 +100,7 @@ async def test_json_and_bytes_alone_and_a_tombstone(registry: Registry) -> None:
 
 
 @with_registry
-async def test_protobuf_finds_the_message_of_its_file(registry: Registry) -> None:
+async def test_protobuf_finds_the_message_of_its_file(registry: ServedRegistry) -> None:
     other = descriptor_pb2.FileDescriptorProto(name="unknown", package="shop", syntax="proto3")
     other.message_type.add(name="Cup").field.add(name="size", number=1, type=5, label=1)
     file = descriptor_pb2.FileDescriptorProto(package="shop", syntax="proto3")
@@ -192,7 +136,7 @@ async def test_protobuf_finds_the_message_of_its_file(registry: Registry) -> Non
 
 
 @with_registry
-async def test_a_record_that_cannot_be_decoded_says_which_and_why(registry: Registry) -> None:
+async def test_a_record_that_cannot_be_decoded_says_which_and_why(registry: ServedRegistry) -> None:
     registry.add(1, ORDER)
     registry.add(2, "{", "AVRO")
     registry.add(3, 'syntax = "proto3";', "PROTOBUF")
@@ -218,7 +162,7 @@ async def test_a_record_that_cannot_be_decoded_says_which_and_why(registry: Regi
 
 
 @with_registry
-async def test_a_schema_is_read_once_and_a_missing_one_again_later(registry: Registry) -> None:
+async def test_a_schema_is_read_once_and_a_missing_one_again_later(registry: ServedRegistry) -> None:
     found = SchemaRegistry(registry.url)
     registry.add(1, {"type": "object"}, "JSON")
     for _ in range(3):
@@ -232,7 +176,7 @@ async def test_a_schema_is_read_once_and_a_missing_one_again_later(registry: Reg
 
 
 @with_registry
-async def test_what_is_kept_has_a_bound(registry: Registry) -> None:
+async def test_what_is_kept_has_a_bound(registry: ServedRegistry) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry_module, "SCHEMAS_KEPT_MAX", 3)
         found = SchemaRegistry(registry.url)
@@ -243,7 +187,7 @@ async def test_what_is_kept_has_a_bound(registry: Registry) -> None:
 
 
 @with_registry
-async def test_the_next_address_answers_for_one_that_is_away(registry: Registry) -> None:
+async def test_the_next_address_answers_for_one_that_is_away(registry: ServedRegistry) -> None:
     registry.add(1, {"type": "object"}, "JSON")
     assert await decoded(SchemaRegistry(f"http://127.0.0.1:1, {registry.url}/"), framed(1, b"{}")) == {}
     registry.answers["/schemas/ids/2"] = (503, "")
@@ -252,7 +196,7 @@ async def test_the_next_address_answers_for_one_that_is_away(registry: Registry)
 
 
 @with_registry
-async def test_a_schema_and_its_references_have_bounds(registry: Registry) -> None:
+async def test_a_schema_and_its_references_have_bounds(registry: ServedRegistry) -> None:
     registry.answers["/schemas/ids/1"] = (200, {"schema": "x" * (4 << 20)})
     with pytest.raises(SchemaUnavailable, match="schema 1 is larger than 4194304 bytes"):
         await decoded(registry, framed(1, b"{}"))
@@ -273,7 +217,7 @@ async def test_a_schema_and_its_references_have_bounds(registry: Registry) -> No
 
 
 @with_registry
-async def test_logins_are_sent_and_never_shown(registry: Registry) -> None:
+async def test_logins_are_sent_and_never_shown(registry: ServedRegistry) -> None:
     registry.add(1, {"type": "object"}, "JSON")
     where = registry.url.removeprefix("http://")
     basic = "Basic " + base64.b64encode(b"anna:se:cret").decode()
@@ -389,7 +333,7 @@ def test_the_synchronous_form_decodes_too(bootstrap: str, unique: str) -> None:
         with sync.Producer(client) as producer:
             producer.send_many(unique, [framed(1, b'{"n": %d}' % number) for number in range(3)])
         with (
-            _Loop() as loop,
+            RegistryThread() as loop,
             sync.Consumer(
                 client, unique, auto_offset_reset="earliest", schema_registry=loop.registry.url
             ) as consumer,
@@ -398,26 +342,3 @@ def test_the_synchronous_form_decodes_too(bootstrap: str, unique: str) -> None:
             first = next(consumer)
             rest = consumer.poll()
             assert [one.decoded_value for one in (first, *rest)] == [{"n": 0}, {"n": 1}, {"n": 2}]
-
-
-class _Loop:
-    """A registry on an event loop of its own thread."""
-
-    registry: Registry
-
-    def __enter__(self) -> _Loop:
-        ready, self._is_over = threading.Event(), threading.Event()
-
-        async def serve() -> None:
-            async with served() as self.registry:
-                ready.set()
-                await asyncio.to_thread(self._is_over.wait)
-
-        self._thread = threading.Thread(target=lambda: asyncio.run(serve()))
-        self._thread.start()
-        assert ready.wait(SECONDS_MAX)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._is_over.set()
-        self._thread.join()

@@ -36,7 +36,8 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.FAILED: "failed for another reason than those below; the message on stderr says which",
     ExitCode.USAGE: "wrong use: an unknown option, a value that cannot be read, a setting that is not allowed at start",
     ExitCode.NOT_FOUND: "the topic, partition, group, broker, user or file named does not exist",
-    ExitCode.CONNECTION: "no broker could be reached at the address, or the answer is not that of a Kafka broker",
+    ExitCode.CONNECTION: "no broker could be reached at the address, or the answer is not that of a Kafka broker. "
+    "consume: the same of the schema registry",
     ExitCode.TIMEOUT: "the broker did not answer in the time that --timeout gives",
     ExitCode.EXISTS: "what was to be created exists already",
     ExitCode.REFUSED: "the broker refused the request: a value or a state that it does not allow",
@@ -63,13 +64,13 @@ _NOT_FOUND = (
 
 def exit_code_for(failure: BaseException) -> ExitCode:
     """The exit code of a failure: that of the first row with its class."""
-    from odradek.client.errors import ClientTimeout, ConnectionFailed, NoSuchBroker
+    from odradek.client.errors import ClientTimeout, ConnectionFailed, NoSuchBroker, SchemaRegistryUnavailable
 
     codes: tuple[tuple[type | tuple[type, ...], ExitCode], ...] = (
         (KeyboardInterrupt, ExitCode.INTERRUPTED),
         (BrokenPipeError, ExitCode.OUTPUT_CLOSED),
         ((ClientTimeout, errors.RequestTimedOut, TimeoutError), ExitCode.TIMEOUT),
-        (ConnectionFailed, ExitCode.CONNECTION),
+        ((ConnectionFailed, SchemaRegistryUnavailable), ExitCode.CONNECTION),
         (errors.SettingError, ExitCode.USAGE),
         ((*_NOT_FOUND, NoSuchBroker), ExitCode.NOT_FOUND),
         ((errors.TopicAlreadyExists, FileExistsError), ExitCode.EXISTS),

@@ -13,7 +13,7 @@ import click
 from odradek.cli.exit_codes import MEANINGS, ExitCode
 from odradek.cli.main import command_line
 from odradek.cli.shared.connection_settings import PRECEDENCE
-from odradek.client.properties import CLIENT_PROPERTIES
+from odradek.client.properties import CLIENT_PROPERTIES, SCHEMA_REGISTRY_PROPERTIES
 
 _SHARED = ("bootstrap", "profile", "command_config", "output", "timeout", "verbose", "color")
 
@@ -33,7 +33,10 @@ def reference() -> str:
         "warning, except for those of security (`security.protocol`, `sasl.*`, `ssl.*`), which\n"
         f"[security.md](../security.md) describes. The first of these wins: {PRECEDENCE}.\n",
         "| property | default | meaning |\n| --- | --- | --- |",
-        "\n".join(f"| `{one.key}` | {one.default_text} | {one.doc} |" for one in CLIENT_PROPERTIES.values())
+        "\n".join(
+            f"| `{one.key}` | {one.default_text or ''} | {one.doc} |"
+            for one in (*CLIENT_PROPERTIES.values(), *SCHEMA_REGISTRY_PROPERTIES.values())
+        )
         + "\n",
         "## Exit codes\n",
         "| code | meaning |\n| --- | --- |",

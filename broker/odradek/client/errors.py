@@ -58,6 +58,10 @@ class SchemaUnavailable(ClientError):
     """The schema of a record cannot be had: its registry does not answer, or has no such schema, or an unusable one."""
 
 
+class SchemaRegistryUnavailable(SchemaUnavailable):
+    """The registry as a whole: it does not answer, refuses the login, or is none."""
+
+
 class UndecodableRecord(ClientError):
     """A key or a value has no header of a schema registry, or bytes that do not follow their schema."""
 

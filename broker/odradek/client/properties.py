@@ -7,13 +7,14 @@ of Kafka's clients, and unknown keys, give a warning.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from odradek.foundation.endpoints import SECURITY_PROTOCOLS
 from odradek.foundation.errors import SettingError
-from odradek.foundation.settings.declaration import integer, text
+from odradek.foundation.settings.declaration import Kind, Matching, NotEmpty, OneOf, Setting, integer, text
 from odradek.foundation.settings.known_names import read_names
 from odradek.foundation.settings.tables import SettingTable, read_setting, suggest
 from odradek.foundation.words import nearest_name
@@ -26,6 +27,10 @@ CONNECT_TIMEOUT_MS: Final = "socket.connection.setup.timeout.ms"
 METADATA_AGE_MS: Final = "metadata.max.age.ms"
 SECURITY_PROTOCOL: Final = "security.protocol"
 PLAINTEXT: Final = "PLAINTEXT"
+SCHEMA_REGISTRY_URL: Final = "schema.registry.url"
+SCHEMA_REGISTRY_LOGIN: Final = "basic.auth.user.info"
+SCHEMA_REGISTRY_TOKEN: Final = "bearer.auth.token"
+SCHEMA_REGISTRY_AUTHORITY: Final = "schema.registry.ssl.truststore.location"
 
 CLIENT_PROPERTIES: Final = SettingTable(
     {
@@ -43,6 +48,33 @@ CLIENT_PROPERTIES: Final = SettingTable(
             PLAINTEXT,
             "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; with Kafka's `ssl.*`, `sasl.mechanism`, `sasl.jaas.config`.",
         ),
+    }
+)
+# Confluent's names, as its clients' property files have them beside Kafka's.
+SCHEMA_REGISTRY_PROPERTIES: Final = SettingTable(
+    {
+        SCHEMA_REGISTRY_URL: text(
+            None, "The schema registry of `consume`: http://HOST:PORT, several with commas."
+        ),
+        "basic.auth.credentials.source": text(
+            "USER_INFO", "Where the registry's login is: in basic.auth.user.info.", OneOf("USER_INFO")
+        ),
+        SCHEMA_REGISTRY_LOGIN: Setting(
+            Kind.PASSWORD,
+            None,
+            "The registry's login, as USER:PASSWORD.",
+            allowed=Matching("[^:]+:.*", "a user and a password with a colon between them"),
+        ),
+        "bearer.auth.credentials.source": text(
+            "STATIC_TOKEN", "Where the registry's token is: in bearer.auth.token.", OneOf("STATIC_TOKEN")
+        ),
+        SCHEMA_REGISTRY_TOKEN: Setting(
+            Kind.PASSWORD, None, "A token in place of the registry's login.", allowed=NotEmpty()
+        ),
+        SCHEMA_REGISTRY_AUTHORITY: text(
+            None, "The PEM file of the registry's authority, where the system does not trust it.", NotEmpty()
+        ),
+        "schema.registry.ssl.truststore.type": text("PEM", "The type of that file.", OneOf("PEM")),
     }
 )
 _SECURITY_PREFIXES: Final = ("ssl.", "sasl.", "security.")
@@ -111,7 +143,7 @@ def read_client_properties(entries: Mapping[str, str], *, source: str) -> ReadPr
         if name in SECURITY_PROPERTIES:
             values[name] = value.strip()
             continue
-        declared = CLIENT_PROPERTIES.get(name)
+        declared = CLIENT_PROPERTIES.get(name) or SCHEMA_REGISTRY_PROPERTIES.get(name)
         if declared is None:
             warnings.append(f"{source}: {_without_effect(name)}")
             continue
@@ -120,6 +152,13 @@ def read_client_properties(entries: Mapping[str, str], *, source: str) -> ReadPr
             _check_addresses(value.strip(), source)
         values[name] = value.strip()
     return ReadProperties(values, tuple(warnings))
+
+
+def shown_value(name: str, value: str) -> str:
+    """A property's value for people: nothing of a secret, and of an address no login."""
+    if name in SECURITY_PROPERTIES or name in (SCHEMA_REGISTRY_LOGIN, SCHEMA_REGISTRY_TOKEN):
+        return "[hidden]"
+    return re.sub(r"//[^/@]*@", "//[hidden]@", value) if name == SCHEMA_REGISTRY_URL else value
 
 
 def security_of(properties: Mapping[str, str]) -> dict[str, str]:
@@ -201,5 +240,5 @@ def _without_effect(name: str) -> str:
     unused = read_names(__file__, "unused_properties.tsv")
     if name in unused:
         return f"{name} has no effect: it is a property of Kafka's clients that odradek does not use"
-    hint = CLIENT_PROPERTIES.suggest(name, *_OPTIONS, *unused)
+    hint = CLIENT_PROPERTIES.suggest(name, *SCHEMA_REGISTRY_PROPERTIES, *_OPTIONS, *unused)
     return f"{name} is not a client property and has no effect{hint}"

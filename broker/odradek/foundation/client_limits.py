@@ -153,3 +153,6 @@ SCHEMAS_KEPT_MAX: Final = 1_000
 # Requests to the registry at a time, and how long a schema that cannot be had is not asked for again.
 SCHEMA_READS_AT_ONCE_MAX: Final = 8
 SCHEMAS_MISSING_KEPT_SECONDS: Final = 5.0
+# Messages of `odradek consume` about keys and values that cannot be decoded. More would hide the records; the rest is
+# counted.
+DECODE_FAILURES_SHOWN_MAX: Final = 10

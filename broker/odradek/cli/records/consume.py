@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from odradek.cli.exit_codes import ExitCode
 from odradek.cli.shared.completers import complete_groups, complete_partition_numbers, complete_topics
+from odradek.cli.shared.connection_settings import Sourced
 from odradek.cli.shared.options import CommandSession, parse_partitions, session_options
 from odradek.cli.shared.times import TIME_HELP, parse_moment_ms
+from odradek.client.properties import SCHEMA_REGISTRY_URL
 
 if TYPE_CHECKING:
+    from odradek.cli.records.decoded_blocks import BlockDecoding
     from odradek.cli.records.reading import ReadPlan
     from odradek.cli.records.templates import Printer
     from odradek.client.client import Client
@@ -85,6 +89,20 @@ _COLLECTION_OBJECTS = 50_000
     help="With --output json: print keys and values that are JSON as JSON, and not as quoted text.",
 )
 @click.option(
+    "--schema-registry",
+    "registry_url",
+    metavar="URL",
+    help="Decode values by Avro, Protobuf and JSON schemas. Default: $ODRADEK_SCHEMA_REGISTRY, or the property "
+    "schema.registry.url; '' for none.",
+)
+@click.option(
+    "--schema-parts",
+    type=click.Choice(("value", "key", "key,value")),
+    default="value",
+    show_default=True,
+    help="What is decoded.",
+)
+@click.option(
     "--progress/--no-progress",
     default=None,
     help="Show on stderr how far it is. Default: when stderr is a terminal and stdout is a file.",
@@ -117,9 +135,11 @@ def consume(
     template: str | None,
     null_value: str | None,
     json_values: bool,
+    registry_url: str | None,
+    schema_parts: str,
     progress: bool | None,
     isolation: str,
-) -> None:
+) -> int:
     """Print the records of topics.
 
     \b
@@ -133,6 +153,7 @@ def consume(
       odradek consume orders --from-beginning --output json --json-values | jq .value.id
       odradek consume orders --from-beginning --format '{partition}:{offset} {key:10} {value}'
       odradek consume orders --from-beginning -f '%t [%p] at %o: %k = %s\\n'
+      odradek consume orders --from-beginning --schema-registry http://127.0.0.1:8081
 
     A TOPIC with a character that no name can have, such as * or |, is a pattern in RE2 syntax. It has to match a whole
     name, and never matches an internal topic.
@@ -144,6 +165,9 @@ def consume(
       width, {value:.80} shortens. {{ and }} are braces.
       %k %s %o %p %t %T %h %K %S %R: kcat's tokens, %% for a percent sign; no newline follows.
     Both understand \\n \\t \\r \\xHH \\NNN. A size of -1 is a null.
+
+    --schema-registry prints values that begin with a registry's header as JSON, and others as they are. For one that
+    cannot be decoded stderr says why, and the exit code is 1. Client properties have its login and CA.
     """
     from odradek.cli.records.reading import ReadPlan, Start
     from odradek.cli.topics.topic_choice import choose_topics
@@ -157,6 +181,7 @@ def consume(
         raise click.UsageError("--until contradicts --follow and --group")
     if json_values and not session.is_json:
         raise click.UsageError("--json-values needs --output json")
+    decoding = _find_decoding(session, registry_url, schema_parts)
     now_ms = time.time_ns() // 1_000_000
     try:
         choice = choose_topics(topics, is_regex=regex)
@@ -179,14 +204,28 @@ def consume(
         if session.is_json and template is None:
             from odradek.cli.records.json_lines import json_printer
 
-            printer = json_printer(is_nested=json_values)
+            printer = json_printer(is_nested=json_values, is_decoded=decoding is not None)
         else:
             printer = _printer(template, null_value, keys, headers, offsets, timestamps)
     except ValueError as failure:
         raise click.UsageError(str(failure)) from failure
     if offset is not None and (len(topics) > 1 or choice.patterns):
         raise click.UsageError("--offset needs a single topic")
-    session.run(lambda client: _print_all(client, plan, printer, is_progress_wanted=progress))
+    session.run(lambda client: _print_all(client, plan, printer, decoding, is_progress_wanted=progress))
+    return ExitCode.OK if decoding is None else decoding.exit_code
+
+
+def _find_decoding(session: CommandSession, url: str | None, parts: str) -> BlockDecoding | None:
+    """What decodes records, where a registry is named. Only then are modules for it loaded."""
+    named = session.settings.values.get(SCHEMA_REGISTRY_URL)
+    if url is not None:
+        named = Sourced(url, "--schema-registry")
+    if named is None or not named.value:
+        return None
+    from odradek.cli.records.decoded_blocks import BlockDecoding, make_registry
+
+    registry = make_registry(named, session.settings, timeout_seconds=session.given_timeout_seconds)
+    return BlockDecoding(registry, parts.split(","))
 
 
 def _printer(
@@ -224,13 +263,29 @@ def _rare_collections() -> Iterator[None]:
 
 
 async def _print_all(
-    client: Client, plan: ReadPlan, printer: Printer, *, is_progress_wanted: bool | None
+    client: Client,
+    plan: ReadPlan,
+    printer: Printer,
+    decoding: BlockDecoding | None,
+    *,
+    is_progress_wanted: bool | None,
 ) -> None:
     from odradek.cli.records.reading import ReadProgress, read
 
     out = sys.stdout.buffer
-    with _rare_collections(), ReadProgress(is_wanted=is_progress_wanted) as progress:
+    with (
+        _rare_collections(),
+        contextlib.nullcontext() if decoding is None else decoding,
+        ReadProgress(is_wanted=is_progress_wanted) as progress,
+    ):
         async with contextlib.aclosing(read(client, plan, progress)) as records:
             async for blocks in records:
-                out.write(b"".join(map(printer, blocks)))
+                if decoding is None:
+                    out.write(b"".join(map(printer, blocks)))
+                else:
+                    for block in blocks:
+                        decoded = await decoding.decode(block)
+                        out.write(printer(decoded.block))
+                        if decoded.stopped_by is not None:
+                            raise decoded.stopped_by
                 out.flush()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -22,12 +23,26 @@ if TYPE_CHECKING:
     from odradek.wire.records.record import Record
 
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
+# Makes the end of a field's name, and its value.
+Part = Callable[[bytes | None], str]
+
 _WITHOUT_LINES = str.maketrans("\r\n", "  ")
 
 
-def json_printer(*, is_nested: bool = False) -> Printer:
-    """A function from a block to its JSON lines. The module's docstring explains `is_nested`."""
-    key_part, value_part = (_nest_key, _nest_value) if is_nested else (_text_part, _text_part)
+class JsonText(bytes):
+    """A key or a value that a schema decoded, as one line of JSON. It stands in a JSON line as it is."""
+
+    __slots__ = ()
+
+
+def json_printer(*, is_nested: bool = False, is_decoded: bool = False) -> Printer:
+    """A function from a block to its JSON lines. The module's docstring explains `is_nested`. With `is_decoded`, blocks
+    may have JsonText.
+    """
+    key_part: Part = _nest_key if is_nested else _text_part
+    value_part: Part = _nest_value if is_nested else _text_part
+    if is_decoded:
+        key_part, value_part = _json_or(key_part), _json_or(value_part)
 
     def lines(block: RecordBlock) -> bytes:
         topic, partition = block.topic_partition
@@ -89,6 +104,11 @@ def _text_part(octets: bytes | None) -> str:
         return f'": {_quoted(octets.decode())}'
     except UnicodeDecodeError:
         return f'_base64": "{base64.b64encode(octets).decode()}"'
+
+
+def _json_or(part: Part) -> Part:
+    """The same part, but for what was decoded."""
+    return lambda octets: f'": {octets.decode()}' if isinstance(octets, JsonText) else part(octets)
 
 
 def _nest_value(octets: bytes | None) -> str:

@@ -180,9 +180,9 @@ def complete_profiles(ctx: click.Context, param: click.Parameter, incomplete: st
 
 
 def complete_properties(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
-    from odradek.client.properties import CLIENT_PROPERTIES
+    from odradek.client.properties import CLIENT_PROPERTIES, SCHEMA_REGISTRY_PROPERTIES
 
-    return complete_from(ctx, param, CLIENT_PROPERTIES, incomplete)
+    return complete_from(ctx, param, (*CLIENT_PROPERTIES, *SCHEMA_REGISTRY_PROPERTIES), incomplete)
 
 
 def one_of(names: Iterable[str]) -> Completer:

@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from odradek.cli.shared.environment import BOOTSTRAP_VARIABLE, PROFILE_VARIABLE
+from odradek.cli.shared.environment import (
+    BOOTSTRAP_VARIABLE,
+    PROFILE_VARIABLE,
+    SCHEMA_REGISTRY_VARIABLE,
+)
 from odradek.client.properties import (
     API_TIMEOUT_MS,
     BOOTSTRAP_SERVERS,
@@ -24,6 +28,7 @@ from odradek.client.properties import (
     METADATA_AGE_MS,
     PLAINTEXT,
     REQUEST_TIMEOUT_MS,
+    SCHEMA_REGISTRY_URL,
     SECURITY_PROTOCOL,
     ReadProperties,
     security_of,
@@ -132,6 +137,8 @@ def resolve(given: GivenOptions) -> ClientSettings:
     if from_environment := os.environ.get(BOOTSTRAP_VARIABLE):
         _warn_of_hidden(values, given, from_environment, warnings)
         values[BOOTSTRAP_SERVERS] = Sourced(from_environment, f"${BOOTSTRAP_VARIABLE}")
+    if registry := os.environ.get(SCHEMA_REGISTRY_VARIABLE):
+        values[SCHEMA_REGISTRY_URL] = Sourced(registry, f"${SCHEMA_REGISTRY_VARIABLE}")
     if given.bootstrap is not None:
         values[BOOTSTRAP_SERVERS] = Sourced(given.bootstrap, BOOTSTRAP_OPTION)
     if given.timeout_seconds is not None:

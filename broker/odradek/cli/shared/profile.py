@@ -22,7 +22,9 @@ from odradek.client.properties import (
     BOOTSTRAP_SERVERS,
     CLIENT_PROPERTIES,
     REQUEST_TIMEOUT_MS,
+    SCHEMA_REGISTRY_PROPERTIES,
     read_client_properties,
+    shown_value,
 )
 from odradek.foundation.verb_groups import VerbGroup
 
@@ -201,11 +203,16 @@ def show_settings(session: CommandSession, *, name: str | None) -> None:
     show(
         session.output,
         headers=("PROPERTY", "VALUE", "SOURCE"),
-        rows=[(key, *settings.values[key]) for key in CLIENT_PROPERTIES],
+        rows=[
+            (key, shown_value(key, settings.values[key].value), settings.values[key].source)
+            for key in (*CLIENT_PROPERTIES, *SCHEMA_REGISTRY_PROPERTIES)
+            if key in settings.values
+        ],
         document={
             "profile": settings.profile,
             "properties": {
-                key: {"value": value, "source": source} for key, (value, source) in settings.values.items()
+                key: {"value": shown_value(key, value), "source": source}
+                for key, (value, source) in settings.values.items()
             },
         },
         empty="no property",

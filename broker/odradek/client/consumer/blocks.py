@@ -125,6 +125,12 @@ class RecordBlock:
             for offset, timestamp_ms, key, value, headers in self.records()
         ]
 
+    def with_records(self, records: list[Record]) -> RecordBlock:
+        """A block of these records in place of its own; the batch is not read again."""
+        found = self._part(self.first_offset, self.end_offset)
+        found._records, found._stop = records, len(records)
+        return found
+
     def between(self, first_offset: int, end_offset: int) -> RecordBlock:
         """The part of this block from one offset to before the other."""
         if first_offset <= self.first_offset and end_offset >= self.end_offset:

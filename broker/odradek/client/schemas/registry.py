@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from odradek.client.checked_calls import checking_arguments
-from odradek.client.errors import SchemaUnavailable
+from odradek.client.errors import SchemaRegistryUnavailable
 from odradek.client.schemas.header import Decode
 from odradek.foundation.client_limits import (
     SCHEMA_READS_AT_ONCE_MAX,
@@ -93,7 +93,7 @@ class SchemaRegistry:
             reason = reader.last_failure or "no answer"
             self._keep_failure(
                 schema_id,
-                SchemaUnavailable(
+                SchemaRegistryUnavailable(
                     f"schema {schema_id} was not read within {self._timeout_seconds:g} s: {reason}"
                 ),
             )

@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from aiohttp import ClientError, ClientResponse, ClientSession
 
-from odradek.client.errors import SchemaUnavailable
+from odradek.client.errors import SchemaRegistryUnavailable, SchemaUnavailable
 from odradek.client.schemas.decoding import RegisteredSchema, SchemaFile
 from odradek.foundation.client_limits import (
     CLIENT_RETRY_PAUSE_MS_MAX,
@@ -21,7 +21,10 @@ from odradek.foundation.client_limits import (
 from odradek.foundation.errors import InvalidRequest
 
 _NOT_FOUND: Final = 404
-_REFUSED: Final = (401, 403)
+_NO_LOGIN: Final = 401
+_REFUSED: Final = (_NO_LOGIN, 403)
+# Answers about the request. Of these, 408, 425 and 429 ask for patience.
+_OF_THE_REQUEST: Final = frozenset(range(400, 500)) - {408, 425, 429}
 _ACCEPTED: Final = "application/vnd.schemaregistry.v1+json, application/json"
 _WORDS_MAX: Final = 200
 
@@ -147,17 +150,20 @@ async def _take_answer(response: ClientResponse, url: str, about: str) -> Answer
         try:
             return _parse_answer(json.loads(body))
         except (ValueError, TypeError, KeyError):
-            raise SchemaUnavailable(
+            raise SchemaRegistryUnavailable(
                 f"{url} answers as no schema registry does; its REST API may have a path"
             ) from None
     words = " ".join(body[:_WORDS_MAX].decode(errors="replace").split())
     if response.status == _NOT_FOUND:
         raise SchemaUnavailable(f"{about} is not in the registry at {url}: {words}")
     if response.status in _REFUSED:
-        raise SchemaUnavailable(
+        kind = SchemaRegistryUnavailable if response.status == _NO_LOGIN else SchemaUnavailable
+        raise kind(
             f"{about} may not be read ({url} answered {response.status}): "
             "give SchemaRegistry a user and a password, or a token"
         )
+    if response.status in _OF_THE_REQUEST:
+        raise SchemaUnavailable(f"{about} is refused by {url}, which answered {response.status}: {words}")
     return None
 
 
