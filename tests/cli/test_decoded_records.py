@@ -75,7 +75,9 @@ def test_values_with_a_header_are_json_and_others_stay(
     assert registry.asked.count("/schemas/ids/1") == 3, "once for each command"
 
 
-def test_protobuf_is_its_own_json(shell: Shell, bootstrap: str, topic: str, registry: ServedRegistry) -> None:
+def test_protobuf_compiled_or_as_text_is_its_own_json(
+    shell: Shell, bootstrap: str, topic: str, registry: ServedRegistry
+) -> None:
     file = descriptor_pb2.FileDescriptorProto(package="shop", syntax="proto3")
     file.dependency.append("google/protobuf/timestamp.proto")
     order = file.message_type.add(name="Order")
@@ -83,10 +85,15 @@ def test_protobuf_is_its_own_json(shell: Shell, bootstrap: str, topic: str, regi
     order.field.add(name="at", number=2, type=11, label=1, type_name=".google.protobuf.Timestamp")
     order.field.add(name="note", number=3, type=9, label=1)
     registry.add(4, base64.b64encode(file.SerializeToString()).decode(), "PROTOBUF")
-    fill(bootstrap, topic, framed(4, b"\0\x08\x05\x12\x02\x08\x09"))
-    assert consume(shell, topic, "--schema-registry", registry.url) == [
-        '{"orderId": "5", "at": "1970-01-01T00:00:09Z", "note": ""}'
-    ]
+    text = """syntax = "proto3"; package shop; import "google/protobuf/timestamp.proto";
+    message Order { int64 order_id = 1; google.protobuf.Timestamp at = 2; string note = 3; }"""
+    registry.add(5, text, "PROTOBUF")
+    data = b"\0\x08\x05\x12\x02\x08\x09"
+    fill(bootstrap, topic, framed(4, data), framed(5, data))
+    assert (
+        consume(shell, topic, "--schema-registry", registry.url)
+        == ['{"orderId": "5", "at": "1970-01-01T00:00:09Z", "note": ""}'] * 2
+    )
 
 
 def test_what_cannot_be_decoded_is_said_and_printed_in_its_place(

@@ -139,14 +139,14 @@ async def test_protobuf_finds_the_message_of_its_file(registry: ServedRegistry) 
 async def test_a_record_that_cannot_be_decoded_says_which_and_why(registry: ServedRegistry) -> None:
     registry.add(1, ORDER)
     registry.add(2, "{", "AVRO")
-    registry.add(3, 'syntax = "proto3";', "PROTOBUF")
+    registry.add(3, 'syntax = "proto3";\nmessage {', "PROTOBUF")
     registry.add(4, "x", "THRIFT")
     registry.answers["/schemas/ids/5"] = (200, "<html>")
     registry.answers["/schemas/ids/6"] = (401, "")
     for schema_id, kind, words in (
         (1, UndecodableRecord, "value of the record at offset 7 of orders-0 does not follow its schema 1: "),
         (2, SchemaUnavailable, "schema 2 cannot be used: JSONDecodeError"),
-        (3, SchemaUnavailable, "schema 3 only as the text of a .proto file"),
+        (3, SchemaUnavailable, "schema 3 cannot be used: in its .proto text, line 2: a name is expected"),
         (4, SchemaUnavailable, "schema 4 is of the kind 'THRIFT'"),
         (5, SchemaUnavailable, "answers as no schema registry does"),
         (6, SchemaUnavailable, r"may not be read \(.* answered 401\): give SchemaRegistry a user"),

@@ -154,7 +154,7 @@ def read_client_properties(entries: Mapping[str, str], *, source: str) -> ReadPr
     return ReadProperties(values, tuple(warnings))
 
 
-def shown_value(name: str, value: str) -> str:
+def hide_secret(name: str, value: str) -> str:
     """A property's value for people: nothing of a secret, and of an address no login."""
     if name in SECURITY_PROPERTIES or name in (SCHEMA_REGISTRY_LOGIN, SCHEMA_REGISTRY_TOKEN):
         return "[hidden]"

@@ -107,6 +107,23 @@ def test_protobuf(bootstrap: str, topic: str, registry: SchemaRegistryProcess, c
     assert [type(one).DESCRIPTOR.full_name for one in found] == ["google.protobuf.Method"] * 2
 
 
+def test_protobuf_as_text(bootstrap: str, topic: str, registry: SchemaRegistryProcess, client: Any) -> None:
+    """Java's serializer registers text, with a reference for each import but Google's own."""
+    from confluent_kafka.schema_registry import Schema, SchemaReference
+
+    cup = 'syntax = "proto3"; package shop; message Cup { int32 size = 1; }'
+    order = """syntax = "proto3"; package shop; import "cup.proto"; import "google/protobuf/timestamp.proto";
+    message Refund {} message Order { Cup cup = 1; google.protobuf.Timestamp at = 2; map<string, Cup> more = 3; }"""
+    client.register_schema("cup.proto", Schema(cup, "PROTOBUF"))
+    reference = SchemaReference("cup.proto", "cup.proto", 1)
+    schema_id = client.register_schema(f"{topic}-value", Schema(order, "PROTOBUF", [reference]))
+    message = b"\x02\x02" + b"\x0a\x02\x08\x03" + b"\x12\x02\x08\x09"
+    header = b"\0" + schema_id.to_bytes(4, "big")
+    write(bootstrap, topic, lambda value, context: value, [header + message])
+    (found,) = read(bootstrap, topic, registry.url, 1)
+    assert (type(found).__name__, found.cup.size, found.at.seconds) == ("Order", 3, 9)
+
+
 def test_what_no_serializer_wrote_is_an_error(
     bootstrap: str, topic: str, registry: SchemaRegistryProcess
 ) -> None:

@@ -88,7 +88,7 @@ class BlockDecoding:
                 key = self._text("key", with_schemas)
                 value = self._text("value", with_schemas)
             except (SchemaRegistryUnavailable, DependencyError) as failure:
-                return DecodedBlock(block.with_records(found), _ended_by(failure, with_schemas))
+                return DecodedBlock(block.with_records(found), _describe_end(failure, with_schemas))
             found.append(record._replace(key=key, value=value))
         return DecodedBlock(block.with_records(found))
 
@@ -141,7 +141,7 @@ def _has_header(data: bytes | None) -> bool:
     return data is not None and schema_id_of(data) is not None
 
 
-def _ended_by(failure: OdradekError, record: ConsumerRecord) -> OdradekError:
+def _describe_end(failure: OdradekError, record: ConsumerRecord) -> OdradekError:
     """The failure of the registry itself, with where the output ends and what to do."""
     remedy = (
         "Install it"

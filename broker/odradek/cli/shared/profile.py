@@ -23,8 +23,8 @@ from odradek.client.properties import (
     CLIENT_PROPERTIES,
     REQUEST_TIMEOUT_MS,
     SCHEMA_REGISTRY_PROPERTIES,
+    hide_secret,
     read_client_properties,
-    shown_value,
 )
 from odradek.foundation.verb_groups import VerbGroup
 
@@ -204,14 +204,14 @@ def show_settings(session: CommandSession, *, name: str | None) -> None:
         session.output,
         headers=("PROPERTY", "VALUE", "SOURCE"),
         rows=[
-            (key, shown_value(key, settings.values[key].value), settings.values[key].source)
+            (key, hide_secret(key, settings.values[key].value), settings.values[key].source)
             for key in (*CLIENT_PROPERTIES, *SCHEMA_REGISTRY_PROPERTIES)
             if key in settings.values
         ],
         document={
             "profile": settings.profile,
             "properties": {
-                key: {"value": shown_value(key, value), "source": source}
+                key: {"value": hide_secret(key, value), "source": source}
                 for key, (value, source) in settings.values.items()
             },
         },

@@ -7,19 +7,24 @@ Avro's `bytes` alone are taken as they are, as Java's deserializer does.
 from __future__ import annotations
 
 import base64
-import binascii
 import io
 import json
+import re
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.client.errors import SchemaUnavailable, UndecodableRecord
 from odradek.client.schemas.header import Decode, Decoded
+from odradek.foundation.client_limits import PROTO_TEXT_BYTES_MAX
 from odradek.foundation.errors import DependencyError
 
 if TYPE_CHECKING:
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.message import Message
 
 _VARINT_BITS_MAX: Final = 35
+# The compiled form of a .proto file. Text of one with a message has braces.
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 # Steps from a file's message to one inside of it; more is no header.
 _MESSAGE_DEPTH_MAX: Final = 32
 
@@ -93,22 +98,23 @@ def _make_protobuf(schema: RegisteredSchema) -> Decode:
     pool = descriptor_pool.DescriptorPool()
     added: set[str] = set()
 
-    def add(content: bytes, name: str) -> str:
-        file = descriptor_pb2.FileDescriptorProto.FromString(content)
+    def add(file: FileDescriptorProto, name: str) -> str:
         file.name = name or file.name
         for wanted in file.dependency:
             if wanted not in added and wanted.startswith("google/protobuf/"):
                 # Google's own types come with its package.
                 __import__(wanted.removesuffix(".proto").replace("/", ".") + "_pb2")
                 known = descriptor_pool.Default().FindFileByName(wanted)
-                add(known.serialized_pb, wanted)
+                add(descriptor_pb2.FileDescriptorProto.FromString(known.serialized_pb), wanted)
         pool.Add(file)
         added.add(file.name)
         return str(file.name)
 
+    _check_text_size(schema)
     for reference in schema.references:
-        add(_descriptor(schema, reference), reference.name)
-    name = add(_descriptor(schema, schema.file), f"schema-{schema.schema_id}.proto")
+        if reference.name not in added:  # one before it may have brought a file of Google's
+            add(_read_descriptor(schema, reference, added), reference.name)
+    name = add(_read_descriptor(schema, schema.file, added), f"schema-{schema.schema_id}.proto")
     file = pool.FindFileByName(name)
     messages = list(file.message_types_by_name.values())
     kinds: dict[tuple[int, ...], type[Message]] = {}
@@ -125,15 +131,43 @@ def _make_protobuf(schema: RegisteredSchema) -> Decode:
     return decode
 
 
-def _descriptor(schema: RegisteredSchema, file: SchemaFile) -> bytes:
-    """The compiled form of a .proto file."""
-    try:
-        return base64.b64decode(file.text, validate=True)
-    except binascii.Error:
+def _check_text_size(schema: RegisteredSchema) -> None:
+    size_bytes = sum(len(one.text) for one in (schema.file, *schema.references) if not _is_base64(one.text))
+    if size_bytes > PROTO_TEXT_BYTES_MAX:
         raise SchemaUnavailable(
-            f"the registry gives schema {schema.schema_id} only as the text of a .proto file. "
-            "This client compiles none. Register the base64 of its FileDescriptorProto, as Python's serializer does"
-        ) from None
+            f"schema {schema.schema_id} has {size_bytes} bytes of .proto text, and this client reads "
+            f"{PROTO_TEXT_BYTES_MAX} at most. "
+            "Register the base64 of its FileDescriptorProto, as Python's serializer does"
+        )
+
+
+def _is_base64(text: str) -> bool:
+    return _BASE64.fullmatch(text) is not None
+
+
+def _read_descriptor(
+    schema: RegisteredSchema, file: SchemaFile, known: Collection[str]
+) -> FileDescriptorProto:
+    """A file that the registry has in its compiled form, or as text. Imports of text that only options need may be
+    missing: the pool finds the types that it needs, or says which one it does not.
+    """
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+    if _is_base64(file.text):
+        return FileDescriptorProto.FromString(base64.b64decode(file.text, validate=True))
+    from odradek.client.schemas.proto_text import ProtoTextError, parse_proto
+
+    try:
+        found = parse_proto(file.text)
+    except ProtoTextError as failure:
+        raise SchemaUnavailable(
+            f"schema {schema.schema_id} cannot be used: in {file.name or 'its .proto text'}, {failure}"
+        ) from failure
+    kept = [one for one in found.dependency if one in known or one.startswith("google/protobuf/")]
+    found.ClearField("public_dependency")
+    del found.dependency[:]
+    found.dependency.extend(kept)
+    return found
 
 
 def _read_message_path(data: bytes) -> tuple[tuple[int, ...], int]:

@@ -1,7 +1,7 @@
 """What a schema made of bytes, as one line of JSON for people and for other programs.
 
-Protobuf has a form of its own in JSON, which Kafka's tools with a registry print too: names in camelCase, 64-bit
-numbers as text, fields without presence always. Of Avro, bytes are text with a character for each byte, as in Avro's
+Protobuf has a form of its own in JSON, which Confluent's tools print too. Names are in camelCase and 64-bit numbers are
+text. Fields without presence are always there. Of Avro, bytes are text with a character for each byte, as in Avro's
 own JSON. Times are in ISO 8601, and decimals and numbers that JSON lacks are text, so that no digit is lost.
 """
 
@@ -25,11 +25,11 @@ _WITHOUT_NUMBER: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 def to_json(found: Decoded) -> bytes:
     """One line of JSON in UTF-8. Raises TypeError, ValueError or RecursionError for what JSON cannot hold."""
     if hasattr(found, "DESCRIPTOR"):
-        return _message_text(found).encode()
+        return _format_message(found).encode()
     try:
         text = _encode(found)
     except ValueError:
-        text = _encode(_without_odd_numbers(found))
+        text = _encode(_replace_odd_numbers(found))
     try:
         return text.encode()
     except UnicodeEncodeError:  # half of a surrogate pair, which JSON can only escape
@@ -37,10 +37,10 @@ def to_json(found: Decoded) -> bytes:
 
 
 def _encode(found: Decoded) -> str:
-    return json.dumps(found, ensure_ascii=False, allow_nan=False, default=_plain_value)
+    return json.dumps(found, ensure_ascii=False, allow_nan=False, default=_convert)
 
 
-def _message_text(message: Message) -> str:
+def _format_message(message: Message) -> str:
     from google.protobuf.json_format import MessageToJson
 
     text: str = MessageToJson(
@@ -49,7 +49,7 @@ def _message_text(message: Message) -> str:
     return text
 
 
-def _plain_value(found: object) -> object:
+def _convert(found: object) -> object:
     """A value that JSON has no form for, as one that it has."""
     for kind, convert in _CONVERSIONS:
         if isinstance(found, kind):
@@ -57,14 +57,14 @@ def _plain_value(found: object) -> object:
     raise TypeError(f"a {type(found).__name__} has no form in JSON")
 
 
-def _moment(found: datetime) -> str:
+def _format_moment(found: datetime) -> str:
     return found.isoformat().replace("+00:00", "Z")
 
 
 # A datetime is a date too, so it comes first.
 _CONVERSIONS: Final[tuple[tuple[type, Callable[..., object]], ...]] = (
     (bytes, lambda found: found.decode("latin-1")),
-    (datetime, _moment),
+    (datetime, _format_moment),
     (date, date.isoformat),
     (time, time.isoformat),
     (Decimal, str),
@@ -72,12 +72,12 @@ _CONVERSIONS: Final[tuple[tuple[type, Callable[..., object]], ...]] = (
 )
 
 
-def _without_odd_numbers(found: Decoded) -> Decoded:
+def _replace_odd_numbers(found: Decoded) -> Decoded:
     """The same, with a text for each number that JSON does not have."""
     if isinstance(found, float):
         return _WITHOUT_NUMBER.get(repr(found), found)
     if isinstance(found, dict):
-        return {name: _without_odd_numbers(one) for name, one in found.items()}
+        return {name: _replace_odd_numbers(one) for name, one in found.items()}
     if isinstance(found, list | tuple):
-        return [_without_odd_numbers(one) for one in found]
+        return [_replace_odd_numbers(one) for one in found]
     return found
