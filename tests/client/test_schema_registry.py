@@ -100,6 +100,25 @@ async def test_json_and_bytes_alone_and_a_tombstone(registry: ServedRegistry) ->
 
 
 @with_registry
+async def test_a_type_within_itself_has_a_depth(registry: ServedRegistry) -> None:
+    """Also where only a reference has it. Depth that the stack does not hold is an error of the record."""
+    tree = {"type": "record", "name": "Tree", "fields": [{"name": "next", "type": ["null", "Tree"]}]}
+    wood = {
+        "type": "record",
+        "name": "Wood",
+        "fields": [{"name": "trees", "type": {"type": "map", "values": "Tree"}}],
+    }
+    registry.add(1, tree)
+    registry.add(2, wood, references=[{"name": "Tree", "subject": "tree", "version": 1}])
+    registry.answers["/subjects/tree/versions/1"] = (200, {"schema": json.dumps(tree)})
+    assert await decoded(registry, framed(1, b"\2\2\0")) == {"next": {"next": {"next": None}}}
+    assert await decoded(registry, framed(2, b"\2\2a\0\0")) == {"trees": {"a": {"next": None}}}
+    for data in (framed(1, b"\2" * 200_000), framed(2, b"\2\2a" + b"\2" * 200_000)):
+        with pytest.raises(UndecodableRecord, match="RecursionError"):
+            await decoded(registry, data)
+
+
+@with_registry
 async def test_protobuf_finds_the_message_of_its_file(registry: ServedRegistry) -> None:
     other = descriptor_pb2.FileDescriptorProto(name="unknown", package="shop", syntax="proto3")
     other.message_type.add(name="Cup").field.add(name="size", number=1, type=5, label=1)

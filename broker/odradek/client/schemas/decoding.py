@@ -10,7 +10,7 @@ import base64
 import io
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.client.errors import SchemaUnavailable, UndecodableRecord
@@ -70,7 +70,8 @@ def _make_json(schema: RegisteredSchema) -> Decode:
 
 def _make_avro(schema: RegisteredSchema) -> Decode:
     try:
-        from fastavro import parse_schema, schemaless_reader
+        from fastavro import parse_schema, read
+        from fastavro._read_py import schemaless_reader as read_in_python
     except ImportError as failure:
         raise _missing("Avro", "fastavro") from failure
     named: dict[str, dict[str, object]] = {}
@@ -80,14 +81,42 @@ def _make_avro(schema: RegisteredSchema) -> Decode:
     if parsed == "bytes" or (isinstance(parsed, dict) and parsed == {"type": "bytes"}):
         return bytes
 
+    # The compiled reader has no bound of depth: 5,000 bytes of a type within itself end the process by a signal.
+    read_value = read_in_python if _is_recursive(parsed, named) else read.schemaless_reader
+
     def decode(data: bytes) -> Decoded:
         stream = io.BytesIO(data)
-        found = schemaless_reader(stream, parsed, None)
+        found = read_value(stream, parsed, None)
         if stream.tell() != len(data):
             raise UndecodableRecord(f"{len(data) - stream.tell()} bytes are left over behind the Avro value")
         return found
 
     return decode
+
+
+def _is_recursive(parsed: object, named: Mapping[str, object]) -> bool:
+    """Whether a type of the schema, or of what it refers to, is within itself."""
+    done: set[str] = set()
+
+    def visit(part: object, inside: frozenset[str]) -> bool:
+        if isinstance(part, str):
+            return part in inside or (part not in done and part in named and visit(named[part], inside))
+        if isinstance(part, list):
+            return any(visit(one, inside) for one in part)
+        if not isinstance(part, dict):
+            return False
+        name = part.get("name")
+        if isinstance(name, str) and name in named:
+            inside |= {name}
+        fields = part.get("fields", ())
+        within = [part.get(key) for key in ("type", "items", "values")] + [one.get("type") for one in fields]
+        if any(visit(one, inside) for one in within):
+            return True
+        if isinstance(name, str):
+            done.add(name)
+        return False
+
+    return visit(parsed, frozenset())
 
 
 def _make_protobuf(schema: RegisteredSchema) -> Decode:
