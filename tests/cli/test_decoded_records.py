@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import sys
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -190,6 +191,17 @@ def test_a_registry_that_fails_ends_the_output_before_its_first_record(
         f"The output ends before offset 2 of partition {topic}-0. Start the registry, or correct its address "
         "(--schema-registry) or its login (basic.auth.user.info); --schema-registry '' prints the bytes"
     )
+
+
+def test_a_missing_library_ends_the_output_too(
+    shell: Shell, bootstrap: str, topic: str, registry: ServedRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(bootstrap, topic, b"plain", TEA)
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+    assert consume(shell, topic, "--schema-registry", registry.url, code=ExitCode.FAILED) == ["plain"]
+    (complaint,) = complaints(shell)
+    assert complaint.startswith("odradek: values in Avro need the package fastavro: pip install fastavro")
+    assert complaint.endswith(f"partition {topic}-0. Install it; --schema-registry '' prints the bytes")
 
 
 def test_a_group_reads_again_what_a_failing_registry_kept_back(

@@ -151,7 +151,7 @@ def decoded(text: str, data: bytes, *references: SchemaFile) -> Any:
     return make_decode(RegisteredSchema(4, SchemaFile("PROTOBUF", text), references))(data)
 
 
-def test_imports_are_googles_own_or_references_and_those_of_options_may_be_missing() -> None:
+def test_imports_are_googles_own_or_references_or_left_out() -> None:
     text = """
         syntax = "proto3";
         import "google/protobuf/timestamp.proto"; import "cups/cup.proto"; import "confluent/meta.proto";

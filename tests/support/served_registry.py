@@ -49,7 +49,7 @@ async def served() -> AsyncIterator[ServedRegistry]:
     registry = ServedRegistry()
     application = web.Application()
     application.router.add_get("/{path:.*}", registry.answer)
-    runner = web.AppRunner(application)
+    runner = web.AppRunner(application, access_log=None)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
