@@ -3,11 +3,11 @@
 StreamsEosTest writes random numbers by key until it is stopped. Its processors copy them, keep their minimum and their
 sum by key. Its verifier reads inputs and outputs as committed, and compares record by record. StreamsSmokeTest writes
 a known set of numbers, over which its processors keep windows, joins and counts; its driver checks the results.
+Kafka Streams 4.2.1 runs with Streams groups (KIP-1071), older versions in the classic protocol.
 
 python -m tests.compat.streams.exactly_once              three rounds of all faults, and one
 python -m tests.compat.streams.exactly_once --rounds 20 --version 4.1.1
 python -m tests.compat.streams.exactly_once --peer kafka
-python -m tests.compat.streams.exactly_once --version 4.2.1      with Streams groups (KIP-1071)
 """
 
 from __future__ import annotations
