@@ -16,8 +16,9 @@ pytestmark = [pytest.mark.integration, pytest.mark.thorough]
 @pytest.mark.parametrize(
     ("distribution", "modules", "without"),
     [
-        # Tables of records need the extra `compaction`; test suites that use the plug-in have pytest.
-        ("odradek", "odradek", {"numpy", "pytest"}),
+        # Tables of records need the extra `compaction`, and text of .proto files the extra `schemas`. Test suites that
+        # use the plug-in have pytest.
+        ("odradek", "odradek", {"numpy", "google", "pytest"}),
         ("odradek-operator", "odradek_operator", {"numpy", "pytest"}),
         ("odradek-pipeline", "odradek_pipeline pyspark_odradek", set()),
     ],
