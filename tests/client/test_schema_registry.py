@@ -119,6 +119,27 @@ async def test_a_type_within_itself_has_a_depth(registry: ServedRegistry) -> Non
 
 
 @with_registry
+async def test_an_array_of_items_without_bytes_is_refused(registry: ServedRegistry) -> None:
+    fields = [
+        {"name": "nothing", "type": "null"},
+        {"name": "zero", "type": {"type": "fixed", "name": "Z", "size": 0}},
+    ]
+    empty = {"type": "record", "name": "Empty", "fields": fields}
+    pairs: Any = empty
+    for number in range(60):
+        both = [{"name": "left", "type": pairs}, {"name": "right", "type": pairs["name"]}]
+        pairs = {"type": "record", "name": f"Pair{number}", "fields": both}
+    for schema_id, items in enumerate(("null", {"type": "null"}, empty, pairs), 1):
+        holder = [{"name": "all", "type": ["null", {"type": "array", "items": items}]}]
+        registry.add(schema_id, {"type": "record", "name": "Holder", "fields": holder})
+        value = b"\x02" + b"\xfe" * 8 + b"\x01\x00"  # a block of 2 ** 61 items and some
+        with pytest.raises(SchemaUnavailable, match="items take no bytes"):
+            await decoded(registry, framed(schema_id, value))
+    registry.add(9, {"type": "array", "items": ["null", "long"]})
+    assert await decoded(registry, framed(9, b"\x04\x00\x02\x0a\x00")) == [None, 5]
+
+
+@with_registry
 async def test_protobuf_finds_the_message_of_its_file(registry: ServedRegistry) -> None:
     other = descriptor_pb2.FileDescriptorProto(name="unknown", package="shop", syntax="proto3")
     other.message_type.add(name="Cup").field.add(name="size", number=1, type=5, label=1)

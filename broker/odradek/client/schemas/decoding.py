@@ -10,8 +10,8 @@ import base64
 import io
 import json
 import re
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from odradek.client.errors import SchemaUnavailable, UndecodableRecord
 from odradek.client.schemas.header import Decode, Decoded
@@ -80,6 +80,12 @@ def _make_avro(schema: RegisteredSchema) -> Decode:
     parsed = parse_schema(json.loads(schema.file.text), named)
     if parsed == "bytes" or (isinstance(parsed, dict) and parsed == {"type": "bytes"}):
         return bytes
+    arrays = (part for part in _parts(parsed, named) if part.get("type") == "array")
+    if not all(_takes_bytes(array["items"], named, {}) for array in arrays):
+        raise SchemaUnavailable(
+            f"schema {schema.schema_id} has an array whose items take no bytes, so a record of ten bytes may hold "
+            "billions of them. Give the items a field, or count them in a long"
+        )
 
     # The compiled reader has no bound of depth: 5,000 bytes of a type within itself end the process by a signal.
     read_value = read_in_python if _is_recursive(parsed, named) else read.schemaless_reader
@@ -92,6 +98,42 @@ def _make_avro(schema: RegisteredSchema) -> Decode:
         return found
 
     return decode
+
+
+def _parts(parsed: object, named: Mapping[str, object]) -> Iterator[dict[str, Any]]:
+    """Each type of a parsed schema that is not a bare name, and of what it refers to, once."""
+    seen: set[str] = set()
+    waiting = [parsed]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, str) and part in named and part not in seen:
+            seen.add(part)
+            waiting.append(named[part])
+        elif isinstance(part, list):
+            waiting += part
+        elif isinstance(part, dict):
+            yield part
+            waiting += [part.get(key) for key in ("type", "items", "values")]
+            waiting += [field.get("type") for field in part.get("fields", ())]
+
+
+def _takes_bytes(part: object, named: Mapping[str, object], known: dict[str, bool]) -> bool:
+    """Whether each value of a type takes a byte at least. `known` keeps the answers for types with a name."""
+    if isinstance(part, str):
+        if part not in named:
+            return part != "null"
+        if part not in known:
+            known[part] = True  # Within itself: such a value never ends without a union, which takes a byte.
+            known[part] = _takes_bytes(named[part], named, known)
+        return known[part]
+    if not isinstance(part, dict):
+        return True  # A union begins with the number of its branch.
+    kind = part.get("type")
+    if kind in ("record", "error"):
+        return any(_takes_bytes(field.get("type"), named, known) for field in part.get("fields", ()))
+    if kind == "fixed":
+        return int(part["size"]) > 0
+    return kind in ("array", "map", "enum") or _takes_bytes(kind, named, known)
 
 
 def _is_recursive(parsed: object, named: Mapping[str, object]) -> bool:
