@@ -96,6 +96,16 @@ def test_a_cluster_for_production_is_not_warned_of(notes: Notes) -> None:
 
 
 @pytest.mark.thorough
+def test_brokers_of_pools_count(notes: Notes) -> None:
+    pool = "cluster.spec.brokers.pools[0]"
+    large = (f"{pool}.name=large", f"{pool}.firstId=1000", f"{pool}.replicas=3")
+    text = notes("odradek", "cluster.spec.brokers.replicas=0", *large)
+    assert "exec --stdin log-broker-large-1000 -- odradek" in text
+    assert not re.search("WARNING|NOTE", text)
+    assert not re.search("WARNING|NOTE", notes("odradek", "cluster.spec.brokers.replicas=1", *large))
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

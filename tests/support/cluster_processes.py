@@ -29,7 +29,12 @@ class Member(Broker):
     ) -> None:
         super().__init__(
             folder / f"{verb}-{number}",
-            settings={"zookeeper.session.timeout.ms": str(SESSION_MS), **settings},
+            settings={
+                "zookeeper.session.timeout.ms": str(SESSION_MS),
+                # Without it the first connection has only a session's time.
+                "zookeeper.connection.timeout.ms": "60000",
+                **settings,
+            },
         )
         self.verb = verb
         self.number = number

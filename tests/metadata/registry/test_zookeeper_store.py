@@ -16,6 +16,7 @@ from odradek.metadata.registry.store import Create, Put, SessionState, Store
 from odradek.metadata.registry.zookeeper import session
 from odradek.metadata.registry.zookeeper_store import ZookeeperStore
 from tests.support.broker_process import free_port
+from tests.support.polling import SECONDS_MAX
 from tests.support.proxy import proxy_to
 from tests.support.stories import in_real_time
 from tests.support.zookeeper import ZooKeeper, end_session
@@ -44,6 +45,8 @@ class States:
 
 
 async def open_store(connect: str, **settings: str) -> ZookeeperStore:
+    # Without a bound of its own, the first connection has only a session's time.
+    settings = {"connection_timeout_ms": str(round(SECONDS_MAX * 1000)), **settings}
     entries = {f"zookeeper.{key.replace('_', '.')}": value for key, value in settings.items()}
     store = await open_registry(f"zookeeper:{connect}", entries=entries)
     assert isinstance(store, ZookeeperStore)
