@@ -206,7 +206,7 @@ def test_the_moves_of_a_drain_and_of_more_replicas_are_no_rebalance(world: Clust
 def test_a_broker_without_room_is_named(world: ClusterAndShell) -> None:
     disk = world.cluster.disks[3]
     disk.capacity_bytes = disk.used_bytes + 5 * BYTES
-    assert "too little free space for more: broker 3\n" in world.rebalance("--plan").stdout
+    assert "too little free space for more: broker 3. " in world.rebalance("--plan").stdout
     found = world.json("--plan")
     assert (found["replica_moves"], found["without_room"]) == (0, [3])
 

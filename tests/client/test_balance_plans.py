@@ -102,6 +102,10 @@ def test_a_nearly_full_broker_is_filled_up_to_the_fullest() -> None:
     full = BalancedBroker(capacity_bytes=200 * GIB, free_bytes=14 * GIB)
     load = cluster({}, [PartitionLoad(replicas=(1,), size_bytes=GIB)] * 98, b1=fullest, b2=full)
     assert len(plan_balance(load).moves) == 10
+    # One that neither gives nor receives is no measure.
+    away = replace(fullest, takes_part=False)
+    load = cluster({}, [PartitionLoad(replicas=(2,), size_bytes=GIB)] * 90, b1=away, b2=full, b3=full)
+    assert plan_balance(load).moves == {}
 
 
 def test_differences_within_the_tolerance_move_nothing() -> None:

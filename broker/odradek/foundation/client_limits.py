@@ -149,8 +149,8 @@ BALANCE_GROUPS_MAX: Final = 500
 # topic has one schema or a few; records of a stranger may name any ids.
 SCHEMA_BYTES_MAX: Final = 4 * 1024 * 1024
 SCHEMA_REFERENCES_MAX: Final = 100
-# Bytes of .proto text in a schema with all that it refers to, and how deep its messages are. The text is read in the
-# program's own thread, in less than a second. protoc refuses messages below 32 levels.
+# Bytes of .proto text in a schema with all that it refers to, and how deep its messages are. The text is read in less
+# than a second. protoc refuses messages below 32 levels.
 PROTO_TEXT_BYTES_MAX: Final = 512 * 1024
 PROTO_TEXT_DEPTH_MAX: Final = 32
 SCHEMAS_KEPT_MAX: Final = 1_000

@@ -218,7 +218,10 @@ def _show(session: CommandSession, load: ClusterLoad, plan: BalancePlan, *, batc
         click.echo(f"still uneven then: {', '.join(goal.words for goal in plan.unmet)}")
     if plan.without_room:
         noun = "broker" if len(plan.without_room) == 1 else "brokers"
-        click.echo(f"too little free space for more: {noun} {', '.join(map(str, plan.without_room))}")
+        click.echo(
+            f"too little free space for more: {noun} {', '.join(map(str, plan.without_room))}. "
+            "Larger volumes or a shorter retention make room"
+        )
     if plan.is_unfinished:
         click.echo("the plan has reached its bound: the next one continues")
 

@@ -159,7 +159,7 @@ class _Levels:
         self._parts = [load.partitions[where] for where in self._names]
         self._now = [list(one.replicas) for one in self._parts]
         self._touched: dict[int, None] = {}
-        self._room = _find_room(load.brokers)
+        self._room = _find_room({broker: load.brokers[broker] for broker in self._members})
         self._without_room: set[int] = set()
         self._bands = self._find_bands(tolerance)
 

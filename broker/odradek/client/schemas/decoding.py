@@ -11,7 +11,7 @@ import io
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from odradek.client.errors import SchemaUnavailable, UndecodableRecord
 from odradek.client.schemas.header import Decode, Decoded
@@ -70,8 +70,7 @@ def _make_json(schema: RegisteredSchema) -> Decode:
 
 def _make_avro(schema: RegisteredSchema) -> Decode:
     try:
-        from fastavro import parse_schema, read
-        from fastavro._read_py import schemaless_reader as read_in_python
+        from fastavro import parse_schema, schemaless_reader
     except ImportError as failure:
         raise _missing("Avro", "fastavro") from failure
     named: dict[str, dict[str, object]] = {}
@@ -81,14 +80,16 @@ def _make_avro(schema: RegisteredSchema) -> Decode:
     if parsed == "bytes" or (isinstance(parsed, dict) and parsed == {"type": "bytes"}):
         return bytes
     arrays = (part for part in _parts(parsed, named) if part.get("type") == "array")
-    if not all(_takes_bytes(array["items"], named, {}) for array in arrays):
+    known: dict[str, bool] = {}
+    if not all(_takes_bytes(array["items"], named, known) for array in arrays):
         raise SchemaUnavailable(
             f"schema {schema.schema_id} has an array whose items take no bytes, so a record of ten bytes may hold "
             "billions of them. Give the items a field, or count them in a long"
         )
-
-    # The compiled reader has no bound of depth: 5,000 bytes of a type within itself end the process by a signal.
-    read_value = read_in_python if _is_recursive(parsed, named) else read.schemaless_reader
+    read_value = schemaless_reader
+    if _is_recursive(parsed, named):
+        # The compiled reader has no bound of depth: 5,000 bytes of a type within itself end the process by a signal.
+        from fastavro._read_py import schemaless_reader as read_value
 
     def decode(data: bytes) -> Decoded:
         stream = io.BytesIO(data)
@@ -100,7 +101,7 @@ def _make_avro(schema: RegisteredSchema) -> Decode:
     return decode
 
 
-def _parts(parsed: object, named: Mapping[str, object]) -> Iterator[dict[str, Any]]:
+def _parts(parsed: object, named: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     """Each type of a parsed schema that is not a bare name, and of what it refers to, once."""
     seen: set[str] = set()
     waiting = [parsed]
@@ -113,8 +114,13 @@ def _parts(parsed: object, named: Mapping[str, object]) -> Iterator[dict[str, An
             waiting += part
         elif isinstance(part, dict):
             yield part
-            waiting += [part.get(key) for key in ("type", "items", "values")]
-            waiting += [field.get("type") for field in part.get("fields", ())]
+            waiting += _list_inner_types(part)
+
+
+def _list_inner_types(part: Mapping[str, object]) -> list[object]:
+    """The types that a type consists of; None among them where it has no such part."""
+    fields = cast(Collection[Mapping[str, object]], part.get("fields", ()))
+    return [*(part.get(key) for key in ("type", "items", "values")), *(field.get("type") for field in fields)]
 
 
 def _takes_bytes(part: object, named: Mapping[str, object], known: dict[str, bool]) -> bool:
@@ -150,9 +156,7 @@ def _is_recursive(parsed: object, named: Mapping[str, object]) -> bool:
         name = part.get("name")
         if isinstance(name, str) and name in named:
             inside |= {name}
-        fields = part.get("fields", ())
-        within = [part.get(key) for key in ("type", "items", "values")] + [one.get("type") for one in fields]
-        if any(visit(one, inside) for one in within):
+        if any(visit(one, inside) for one in _list_inner_types(part)):
             return True
         if isinstance(name, str):
             done.add(name)

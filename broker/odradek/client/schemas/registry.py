@@ -88,7 +88,8 @@ class SchemaRegistry:
         try:
             async with at_once, asyncio.timeout(self._timeout_seconds):
                 schema = await reader.read()
-            decode = make_decode(schema)
+            # The largest schema takes half a second.
+            decode = await asyncio.to_thread(make_decode, schema)
         except TimeoutError:
             reason = reader.last_failure or "no answer"
             self._keep_failure(

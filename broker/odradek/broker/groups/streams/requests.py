@@ -227,6 +227,7 @@ class StreamsRequests:
         elif copied.target_epoch < copied.epoch:
             statuses.append(_DELAYED_BY_INTERVAL)
         current = update.reconcile(member_id, request.owned, is_delayed=is_delayed)
+        has_other_tasks = current.assigned != before.assigned
         before_endpoint = None if known is None else known.user_endpoint
         return StreamsStep(
             update,
@@ -236,6 +237,10 @@ class StreamsRequests:
             tuple(statuses),
             has_new_epoch,
             has_other_endpoint=member.user_endpoint != before_endpoint,
+            has_other_tasks=has_other_tasks,
+            names_tasks=request.member_epoch == JOIN_EPOCH
+            or has_other_tasks
+            or _runs_others(request.owned, current),
             offsets=keep_known_tasks(configured, request.offsets),
             end_offsets=keep_known_tasks(configured, request.end_offsets),
         )
@@ -254,7 +259,6 @@ class StreamsRequests:
         group_id = group.group_id
         is_first = group.is_empty
         update, before, current = step.update, step.before, step.current
-        has_other_tasks = current.assigned != before.assigned
 
         def on_written(error: OdradekError | None) -> None:
             if error is not None:
@@ -273,13 +277,10 @@ class StreamsRequests:
             if is_first and not written.is_empty and self._initial_delay_ms(written) > 0:
                 written.deadlines.delay_assignment(self._initial_delay_ms(written))
             if step.has_other_endpoint or (
-                has_other_tasks and written.members[request.member_id].user_endpoint is not None
+                step.has_other_tasks and written.members[request.member_id].user_endpoint is not None
             ):
                 written.endpoint_epoch += 1
             self._after_step(written, request.member_id, current, has_moved=current != before)
-            is_full = (
-                request.member_epoch == JOIN_EPOCH or has_other_tasks or _runs_others(request.owned, current)
-            )
             answer(
                 self._result(
                     written,
@@ -287,7 +288,7 @@ class StreamsRequests:
                     current,
                     step.configured,
                     statuses=step.statuses,
-                    assigned=current.assigned if is_full else None,
+                    assigned=current.assigned if step.names_tasks else None,
                 )
             )
 

@@ -225,6 +225,9 @@ class StreamsStep(NamedTuple):
     statuses: tuple[StreamsStatus, ...]
     has_new_epoch: bool
     has_other_endpoint: bool
+    has_other_tasks: bool
+    names_tasks: bool
+    """Whether the answer has the member's tasks."""
     offsets: TaskOffsets | None
     end_offsets: TaskOffsets | None
 
