@@ -9,8 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from helm.generate.crd_schema import spec_schema
 from helm.generate.declaration import (
     BOOLEAN,
@@ -35,6 +33,7 @@ from helm.generate.shared import (
     rules,
     scrape,
 )
+from helm.generate.yaml_text import read_document
 
 DEFINITIONS = Path(__file__).parents[2] / "manifests" / "crds"
 _DNS_NAME = "^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
@@ -42,7 +41,7 @@ _TOPIC: Schema = {"type": "string", "pattern": "^[a-zA-Z0-9._-]{1,249}$"}
 
 
 def _definition(plural: str) -> Any:
-    return yaml.safe_load((DEFINITIONS / f"{plural}.yaml").read_text())
+    return read_document((DEFINITIONS / f"{plural}.yaml").read_text())
 
 
 def _by_name(schema: str) -> Schema:

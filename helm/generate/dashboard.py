@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
+from helm.generate.yaml_text import read_document
 
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _WIDTH = 24
@@ -36,7 +36,7 @@ class Panel:
 
 def rows() -> dict[str, list[Panel]]:
     """The panels of panels.yaml, by the title of their row."""
-    read = yaml.safe_load((Path(__file__).parent / "panels.yaml").read_text())
+    read = read_document((Path(__file__).parent / "panels.yaml").read_text())
     return {title: [Panel(**panel) for panel in panels] for title, panels in read.items()}
 
 

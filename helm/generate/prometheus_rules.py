@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import yaml
 
+from helm.generate.yaml_text import read_document
+
 JOB: Final = "odradek"
 PATH: Final = Path("manifests/monitoring/prometheus-rules.yaml")
 # A single broker is its own controller and has no followers: these would never, or always, be raised.
@@ -34,12 +36,12 @@ _HEAD: Final = f"""\
 def rules(checkout: Path) -> str:
     """The text of the file. Raises ValueError where an alert names a threshold that the chart does not have."""
     chart = checkout / "helm" / "odradek"
-    values = yaml.safe_load((chart / "values.yaml").read_text())
+    values = read_document((chart / "values.yaml").read_text())
     text = (chart / "files" / "alerts.yaml").read_text().replace("<selector>", f'job="{JOB}"')
     for name, value in values["monitoring"]["prometheusRule"]["thresholds"].items():
         text = text.replace(f"<{name}>", str(value))
     alerts = [
-        _without_pods(alert) for alert in yaml.safe_load(text) if alert["alert"] not in _OF_CLUSTERS_ONLY
+        _without_pods(alert) for alert in read_document(text) if alert["alert"] not in _OF_CLUSTERS_ONLY
     ]
     for alert in alerts:
         if left := re.findall(r"<\w+>", alert["expr"]):

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from helm.generate.crd_schema import spec_schema
+from helm.generate.yaml_text import read_documents
 from tests.charts.test_resources import DEFINITIONS
 from tests.support.helm import CHECKOUT, KUBERNETES, helm
 
@@ -37,7 +38,7 @@ def _commands() -> Iterator[tuple[str, list[str]]]:
 def _blocks() -> Iterator[tuple[str, dict[str, Any]]]:
     for page in PAGES:
         for number, block in enumerate(re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)):
-            for found in yaml.safe_load_all(block):
+            for found in read_documents(block):
                 yield f"{page.parent.name}/{page.name}#{number}", found
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from helm.generate.yaml_text import read_document
 from odradek_operator.desired.binding import binding_config_map, spark_config_map
 from odradek_operator.desired.brokers import broker_stateful_set
 from odradek_operator.desired.controllers import controller_deployment
@@ -129,7 +130,7 @@ def test_spark_jobs_mount_the_binding_that_there_is(context: Context) -> None:
 @pytest.mark.thorough
 def test_the_service_bindings_secret_has_what_the_operators_config_map_has(context: Context) -> None:
     bound = binding_config_map(context)
-    example = yaml.safe_load((CHECKOUT / "manifests" / "examples" / "service-binding.yaml").read_text())
+    example = read_document((CHECKOUT / "manifests" / "examples" / "service-binding.yaml").read_text())
     made = _only("Secret", "odradek", "serviceBinding.enabled=true")
     for secret, cluster, namespace in ((made, context.name, context.namespace), (example, "log", "odradek")):
         assert secret["type"] == "servicebinding.io/kafka"

@@ -9,8 +9,8 @@ from typing import Any
 
 import promql_parser
 import pytest
-import yaml
 
+from helm.generate.yaml_text import read_document
 from odradek.foundation.metrics import METRICS as BROKER_METRICS
 from odradek.foundation.metrics import Metric, MetricKind
 from odradek_operator.foundation.metrics import METRICS as OPERATOR_METRICS
@@ -38,7 +38,7 @@ def _alerts(chart: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _plain_rules() -> Iterator[tuple[str, dict[str, Any]]]:
     """Rules for a Prometheus without Kubernetes."""
-    document = yaml.safe_load((CHECKOUT / "manifests" / "monitoring" / PLAIN_RULES).read_text())
+    document = read_document((CHECKOUT / "manifests" / "monitoring" / PLAIN_RULES).read_text())
     for group in document["groups"]:
         for rule in group["rules"]:
             yield f"{PLAIN_RULES}/{rule['alert']}", rule
@@ -167,7 +167,7 @@ def test_rules_without_kubernetes_name_no_pod_and_no_resource() -> None:
 def test_alerts_can_be_left_out_and_thresholds_set() -> None:
     names = {rule["alert"] for _, rule in _alerts("odradek")}
     declared = {
-        alert["alert"] for alert in yaml.safe_load((CHARTS / "odradek" / "files" / "alerts.yaml").read_text())
+        alert["alert"] for alert in read_document((CHARTS / "odradek" / "files" / "alerts.yaml").read_text())
     }
     assert declared - names == {"OdradekOpenFilesNearLimit"}
     behind = EXPRESSIONS["odradek/OdradekGroupBehind"]
@@ -189,7 +189,7 @@ def test_panels_do_not_lie_on_each_other() -> None:
 @pytest.mark.parametrize("chart", ["odradek-operator", "odradek"])
 def test_the_rendered_alerts_are_those_of_the_charts_file(chart: str) -> None:
     rendered = {name.partition("/")[2]: rule["expr"] for name, rule in _alerts(chart)}
-    declared = yaml.safe_load((CHARTS / chart / "files" / "alerts.yaml").read_text())
+    declared = read_document((CHARTS / chart / "files" / "alerts.yaml").read_text())
     for alert in declared:
         # Placeholders are filled in from the values.
         expected = re.sub(r"<\w+>", ".*", re.escape(alert["expr"]))

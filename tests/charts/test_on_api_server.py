@@ -17,6 +17,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from helm.generate.yaml_text import read_documents, write_documents
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.metrics import ConditionBook
 from odradek_operator.foundation.settings import OperatorSettings
@@ -95,12 +96,12 @@ def test_all_that_is_rendered_is_taken_without_a_warning(
         if priority := thing.get("spec", {}).get("priorityClassName") if thing["kind"] == "Pod" else None:
             server.kubectl("apply", "--filename", "-", given=_PRIORITY_CLASS.format(name=priority))
     # Roles of several namespaces now stand in one.
-    text = yaml.safe_dump_all({(thing["kind"], thing["metadata"]["name"]): thing for thing in found}.values())
+    text = write_documents({(thing["kind"], thing["metadata"]["name"]): thing for thing in found}.values())
     said = server.kubectl(
         "create", "--dry-run=server", "--namespace", namespace, "--filename", "-", given=text
     )
     assert "arning" not in said
-    assert said.count("created (server dry run)") == len(list(yaml.safe_load_all(text)))
+    assert said.count("created (server dry run)") == len(read_documents(text))
 
 
 @pytest.mark.thorough
@@ -189,7 +190,7 @@ def test_an_uninstall_lets_go_of_what_the_operator_held(
     topic = manifest(TOPICS, "held", wanted, namespace=namespace, finalizers=[CLEANUP_FINALIZER])
     holder = {"holderIdentity": "a pod that is gone"}
     lease = manifest(LEASES, OperatorSettings().lease_name, holder, namespace=namespace)
-    server.kubectl("create", "--filename", "-", given=yaml.safe_dump_all([topic, lease]))
+    server.kubectl("create", "--filename", "-", given=write_documents([topic, lease]))
     with ThreadPoolExecutor() as threads:
         uninstalling = threads.submit(installed, "uninstall", "odradek-operator", "--timeout", "60s")
         job = _job_of(server, namespace, uninstalling)

@@ -8,16 +8,16 @@ from typing import Any
 
 import jsonschema
 import pytest
-import yaml
 
 from helm.generate.crd_schema import spec_schema
+from helm.generate.yaml_text import read_document, write_documents
 from tests.charts.cases import accepted, golden
 from tests.support.helm import CHARTS, CHECKOUT, objects, template
 
 MANIFESTS = CHECKOUT / "manifests"
 DEFINITIONS = {
     definition["spec"]["names"]["kind"]: definition
-    for definition in (yaml.safe_load(path.read_text()) for path in (MANIFESTS / "crds").glob("*.yaml"))
+    for definition in (read_document(path.read_text()) for path in (MANIFESTS / "crds").glob("*.yaml"))
 }
 
 
@@ -29,9 +29,9 @@ def _resources() -> Iterator[tuple[str, dict[str, Any]]]:
         (f"examples/{path.stem}", path.read_text())
         for path in sorted((MANIFESTS / "examples").glob("*.yaml"))
     ]
-    about = yaml.safe_load((CHARTS / "odradek-operator" / "Chart.yaml").read_text())
-    shown = yaml.safe_load(about["annotations"]["artifacthub.io/crdsExamples"])
-    texts.append(("artifacthub", yaml.safe_dump_all(shown)))
+    about = read_document((CHARTS / "odradek-operator" / "Chart.yaml").read_text())
+    shown = read_document(about["annotations"]["artifacthub.io/crdsExamples"])
+    texts.append(("artifacthub", write_documents(shown)))
     for where, text in texts:
         for found in objects(text):
             if found["apiVersion"] == "odradek.io/v1":
@@ -70,8 +70,8 @@ def _clusters_named(spec: dict[str, Any]) -> set[str]:
 
 
 def test_what_artifact_hub_shows_are_the_definitions_there_are() -> None:
-    about = yaml.safe_load((CHARTS / "odradek-operator" / "Chart.yaml").read_text())
-    shown = yaml.safe_load(about["annotations"]["artifacthub.io/crds"])
+    about = read_document((CHARTS / "odradek-operator" / "Chart.yaml").read_text())
+    shown = read_document(about["annotations"]["artifacthub.io/crds"])
     assert {(crd["kind"], crd["name"], crd["version"]) for crd in shown} == {
         (kind, definition["metadata"]["name"], definition["spec"]["versions"][0]["name"])
         for kind, definition in DEFINITIONS.items()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from helm.generate.yaml_text import read_document
 from tests.charts.cases import CHART_NAMES, HERE
 from tests.support.helm import CHARTS, HelmFailed, objects, template
 
@@ -38,7 +39,7 @@ def _newer(chart: str, folder: Path) -> Path:
     """The chart as a later version."""
     copy = folder / chart
     shutil.copytree(CHARTS / chart, copy)
-    about = yaml.safe_load((copy / "Chart.yaml").read_text())
+    about = read_document((copy / "Chart.yaml").read_text())
     (copy / "Chart.yaml").write_text(yaml.safe_dump(about | {"version": "9.8.7", "appVersion": "9.8.7"}))
     return copy
 
@@ -48,7 +49,7 @@ def _newer(chart: str, folder: Path) -> Path:
 def test_a_newer_version_with_other_values_changes_no_immutable_field(chart: str, tmp_path: Path) -> None:
     before = _fixed(template(chart))
     # All other values at once, but for those that give things another name.
-    values = yaml.safe_load((HERE / "values" / chart / "everything.yaml").read_text())
+    values = read_document((HERE / "values" / chart / "everything.yaml").read_text())
     for renaming in ("fullnameOverride", "watch", "extraObjects"):
         values.pop(renaming, None)
     if chart == "odradek":
@@ -62,7 +63,7 @@ def test_a_newer_version_with_other_values_changes_no_immutable_field(chart: str
 @pytest.mark.thorough
 def test_a_newer_version_of_the_operator_chart_alone_makes_no_new_pod(tmp_path: Path) -> None:
     """The pods' own description names the application's version, and not the chart's."""
-    about = yaml.safe_load((CHARTS / "odradek-operator" / "Chart.yaml").read_text())
+    about = read_document((CHARTS / "odradek-operator" / "Chart.yaml").read_text())
     newer = _newer("odradek-operator", tmp_path)
     (newer / "Chart.yaml").write_text(yaml.safe_dump(about | {"version": "9.8.7"}))
     pods = [
@@ -75,7 +76,7 @@ def test_a_newer_version_of_the_operator_chart_alone_makes_no_new_pod(tmp_path: 
 @pytest.mark.thorough
 def test_definitions_are_kept_and_are_those_of_manifests() -> None:
     plain = {
-        path.name: yaml.safe_load(path.read_text())
+        path.name: read_document(path.read_text())
         for path in (CHARTS.parent / "manifests" / "crds").glob("*.yaml")
     }
     rendered = {

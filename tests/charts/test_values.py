@@ -13,6 +13,7 @@ import yaml
 
 from helm.generate.__main__ import charts, files
 from helm.generate.declaration import ChartValues, Section, Value, walk
+from helm.generate.yaml_text import read_document
 from tests.support.helm import CHARTS, objects, template
 
 DECLARED = charts()
@@ -27,7 +28,7 @@ def test_a_made_file_is_as_it_would_be_made_now(path: Path, text: str) -> None:
 def test_the_defaults_fit_the_schema_and_the_schema_is_one(chart: ChartValues) -> None:
     schema = json.loads((CHARTS / chart.chart / "values.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
-    defaults = yaml.safe_load((CHARTS / chart.chart / "values.yaml").read_text())
+    defaults = read_document((CHARTS / chart.chart / "values.yaml").read_text())
     jsonschema.Draft202012Validator(schema).validate(defaults)
 
 
@@ -36,7 +37,7 @@ def test_an_example_of_a_value_fits_its_schema(chart: ChartValues) -> None:
     schema = json.loads((CHARTS / chart.chart / "values.schema.json").read_text())
     for path, item in walk(chart.content):
         if isinstance(item, Value) and item.example:
-            given = yaml.safe_load(item.example)
+            given = read_document(item.example)
             for name in reversed(path.split(".")):
                 given = {name: given}
             jsonschema.Draft202012Validator(schema).validate(given)

@@ -20,8 +20,8 @@ from typing import Any
 import click
 import jsonschema
 import pytest
-import yaml
 
+from helm.generate.yaml_text import read_document
 from odradek.cli.main import command_line
 from odradek.foundation.settings.broker_settings import find_setting
 from odradek.sync import Admin, Client, Consumer, Producer
@@ -41,7 +41,7 @@ Service = dict[str, Any]
 
 
 def read(file: str) -> dict[str, Any]:
-    document: dict[str, Any] = yaml.safe_load((CHECKOUT / file).read_text())
+    document: dict[str, Any] = read_document((CHECKOUT / file).read_text())
     return document
 
 
@@ -269,11 +269,11 @@ PAGE = CHECKOUT / "docs" / "developing-with-odradek.md"
 def commands_of_the_page() -> list[list[str]]:
     """The commands that containers, dev containers and CI jobs of the page give `odradek`."""
     blocks = re.findall(r"```(?:yaml|json)\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    texts = [text for block in blocks for text in strings_of(yaml.safe_load(block))]
+    texts = [text for block in blocks for text in strings_of(read_document(block))]
     words = [shlex.split(text) for text in texts]
     found = [line[line.index("odradek") + 1 :] for line in words if "odradek" in line and len(line) > 2]
     found += [line[line.index("start") :] for line in words if line[:2] == ["docker", "run"]]
-    services = [yaml.safe_load(block)["tests"]["services"] for block in blocks if "services:\n    -" in block]
+    services = [read_document(block)["tests"]["services"] for block in blocks if "services:\n    -" in block]
     return found + [service["command"] for some in services for service in some]
 
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from helm.generate.yaml_text import read_documents
 from tests.support.programs import require_program
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -52,4 +51,4 @@ def template(
 
 def objects(text: str) -> list[dict[str, Any]]:
     """The objects of rendered text."""
-    return [found for found in yaml.safe_load_all(text) if found is not None]
+    return [found for found in read_documents(text) if found is not None]

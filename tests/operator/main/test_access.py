@@ -18,6 +18,7 @@ import yaml
 from aiohttp import web
 from kubernetes.config import incluster_config
 
+from helm.generate.yaml_text import read_document
 from odradek_operator.gateways.api_server import ApiServerGateway
 from odradek_operator.gateways.kubernetes import TOPICS, KubernetesError, NoAccess
 from odradek_operator.main import access
@@ -294,7 +295,7 @@ def test_an_oidc_token_is_renewed_at_an_issuer_with_a_checked_certificate(
         info = await asyncio.to_thread(log_in)
         assert (info.scheme, info.token) == ("Bearer", renewed)
         assert asked == ["given"]
-        kept = yaml.safe_load(path.read_text())["users"][0]["user"]["auth-provider"]["config"]
+        kept = read_document(path.read_text())["users"][0]["user"]["auth-provider"]["config"]
         assert (kept["id-token"], kept["refresh-token"]) == (renewed, "next")
         await runner.cleanup()
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import aiohttp
 import kopf
 import pytest
-import yaml
 
+from helm.generate.yaml_text import read_documents, write_documents
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.settings import OperatorSettings
 from odradek_operator.gateways.kubernetes import EVENTS, PODS, TOPICS, Json
@@ -54,13 +54,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 def grant(server: ApiServer, namespace: str) -> None:
     """Give the operator's account in a namespace what the chart gives it in its own."""
     rights = []
-    for document in yaml.safe_load_all(RIGHTS.read_text()):
+    for document in read_documents(RIGHTS.read_text()):
         if document["kind"] in ("Role", "RoleBinding") and document["metadata"]["name"] == "odradek-operator":
             document["metadata"]["namespace"] = namespace
             rights.append(document)
     with suppress(subprocess.CalledProcessError):
         server.kubectl("create", "namespace", namespace)
-    server.kubectl("apply", "--filename", "-", given=yaml.safe_dump_all(rights))
+    server.kubectl("apply", "--filename", "-", given=write_documents(rights))
     asked = (
         "auth",
         "can-i",

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from helm.generate.yaml_text import read_documents
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.scram import ScramPassword
 from odradek.client.client import Client
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.integration
 
 EXAMPLE = {
     (one["kind"], one["metadata"]["name"]): one["spec"]
-    for one in yaml.safe_load_all((CHECKOUT / "manifests" / "examples" / "mirror.yaml").read_text())
+    for one in read_documents((CHECKOUT / "manifests" / "examples" / "mirror.yaml").read_text())
 }
 USERS = {"shared": "mirror", "backup": "mirror-backup"}
 PASSWORD = "of-no-other-use"

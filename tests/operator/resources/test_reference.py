@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 
+from helm.generate.yaml_text import read_document
 from odradek_operator.resources.reference import files
 
 ROOT = Path(__file__).parents[3]
@@ -24,7 +24,7 @@ def test_what_is_made_is_what_is_there(path: str) -> None:
 
 @pytest.mark.parametrize("path", [path for path in FILES if path.startswith("manifests/")])
 def test_no_definition_is_too_large_to_be_applied(path: str) -> None:
-    definition = yaml.safe_load(FILES[path])
+    definition = read_document(FILES[path])
     # kubectl apply keeps a copy in an annotation, as JSON without blanks. All annotations together have 256 KiB, and
     # the definition has others: the chart's, and what Argo CD and others add.
     assert len(json.dumps(definition, separators=(",", ":"))) < 200_000

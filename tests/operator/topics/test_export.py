@@ -7,11 +7,11 @@ import uuid
 from collections.abc import Mapping
 
 import pytest
-import yaml
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helm.generate.yaml_text import read_document, read_documents
 from odradek.client.admin.results import ConfigChange, ResourceType
 from odradek_operator.gateways.kubernetes import TOPICS
 from odradek_operator.gateways.topic_values import ActualPartition, ActualTopic
@@ -33,7 +33,7 @@ def test_a_document_says_what_there_is() -> None:
     )
     (text,) = render_documents([found], cluster="main", namespace="shop")
     assert "# left out: remote.storage.enable=false" in text
-    manifest = yaml.safe_load(text)
+    manifest = read_document(text)
     assert manifest["metadata"] == {"name": resource_name("Orders_v2"), "namespace": "shop"}
     assert manifest["spec"] == {
         "cluster": "main",
@@ -90,7 +90,7 @@ def test_what_was_exported_and_applied_changes_nothing(broker: BrokerWithAdmin) 
         ],
     )
     assert result.exit_code == 0, result.output
-    manifests = list(yaml.safe_load_all(result.stdout))
+    manifests = read_documents(result.stdout)
     assert sorted(one["spec"].get("name", one["metadata"]["name"]) for one in manifests) == sorted(
         [plain, odd]
     )
