@@ -62,10 +62,10 @@ test-all: export ODRADEK_TESTS := thorough
 test-all: $(VENV)/.dev
 	$(PYTEST) -m "not proof" $(PYTEST_ARGS)
 
-# What `make test-all` has besides `make test`.
+# What `make test-all` has besides `make test`. Without PYTEST_ARGS only files with such tests are read.
 test-rest: export ODRADEK_TESTS := thorough
 test-rest: $(VENV)/.dev
-	$(PYTEST) -m "thorough and not proof" $(PYTEST_ARGS)
+	$(PYTEST) -m "thorough and not proof" $(or $(PYTEST_ARGS),$(shell grep -rl thorough tests --include='test_*.py'))
 
 # The tests that only `make proof` runs.
 test-proof: export ODRADEK_TESTS := thorough
@@ -189,7 +189,7 @@ images:
 
 # On the Kubernetes that KUBECONFIG names, or on one that is booted for it: docs in e2e/boot.py. E2E_ARGS='-k spark'
 e2e: $(VENV)/.dev
-	$(BIN)/python -m pytest e2e --ignore e2e/extra -p no:randomly -v --timeout 600 -m "$(or $(E2E_MARKS),not thorough)" $(E2E_ARGS)
+	$(BIN)/python -m pytest e2e --ignore e2e/extra -p no:randomly -v --timeout 600 --durations 20 -m "$(or $(E2E_MARKS),not thorough)" $(E2E_ARGS)
 
 # The tests of e2e that the gate leaves out: marked thorough.
 e2e-slow: E2E_MARKS = thorough

@@ -20,6 +20,7 @@ ROOT: Final = Path(__file__).parents[2]
 
 
 @pytest.mark.thorough
+@pytest.mark.proof
 @pytest.mark.virtual
 @pytest.mark.timeout(1_500)
 def test_every_promise_is_kept() -> None:

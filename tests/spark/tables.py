@@ -7,13 +7,22 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from io import StringIO
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import pytest
 
 from odradek_pipeline.cli.main import run
 from odradek_pipeline.cli.table import COMMANDS
 from odradek_pipeline.settings.declared import make_settings
 from odradek_pipeline.work.command import Summary
 from odradek_pipeline.work.worker import open_output
+
+OUTPUT_FORMATS: Final = ("parquet", "delta", "iceberg")
+PARQUET_BEFORE_PROOF: Final = (
+    OUTPUT_FORMATS[0],
+    *(pytest.param(name, marks=pytest.mark.proof) for name in OUTPUT_FORMATS[1:]),
+)
+"""For what does not depend on the format: `test_tables` and `test_snapshot` play all of them before `make proof`."""
 
 
 class Ran(NamedTuple):

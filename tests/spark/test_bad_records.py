@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 from odradek_pipeline.errors import PipelineExitCode
 from tests.spark.letters import letters, send
-from tests.spark.tables import pipeline, table
+from tests.spark.tables import PARQUET_BEFORE_PROOF, pipeline, table
 from tests.support.descriptors import order_bytes, order_set
 from tests.support.peers import CreateTopic
 from tests.support.samples import BASE_TIME_MS
@@ -34,7 +34,7 @@ BAD = {
 SCHEMA = "id BIGINT NOT NULL, place STRUCT<city: STRING>, note STRING"
 
 
-@pytest.mark.parametrize("output_format", ["parquet", "delta", "iceberg"])
+@pytest.mark.parametrize("output_format", PARQUET_BEFORE_PROOF)
 def test_bad_json_goes_to_the_dead_letters(
     output_format: str,
     spark: Any,

@@ -12,15 +12,14 @@ from odradek_pipeline.errors import PipelineExitCode
 from odradek_pipeline.runs.steps import WRITTEN
 from tests.spark.killed_run import COMMIT_VISIBLE, DATA_VISIBLE
 from tests.spark.killing import KILLED, PARTITIONS, RECORDS_PER_LOAD, Table
+from tests.spark.tables import OUTPUT_FORMATS
 from tests.support.peers import CreateTopic
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.thorough]
 
 
-@pytest.mark.parametrize(
-    "output_format",
-    ["parquet", *(pytest.param(name, marks=pytest.mark.proof) for name in ("delta", "iceberg"))],
-)
+@pytest.mark.proof
+@pytest.mark.parametrize("output_format", OUTPUT_FORMATS)
 def test_killed_drivers_lose_and_double_nothing(
     output_format: str, spark: Any, bootstrap: str, create_topic: CreateTopic, unique: str, tmp_path: Path
 ) -> None:

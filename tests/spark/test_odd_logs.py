@@ -10,7 +10,7 @@ import pytest
 
 from odradek_pipeline.errors import PipelineExitCode
 from tests.spark.records import send
-from tests.spark.tables import logged, pipeline, stored, table
+from tests.spark.tables import PARQUET_BEFORE_PROOF, logged, pipeline, stored, table
 from tests.support.peers import CreateTopic, topic_creator
 from tests.support.polling import SECONDS_MAX, eventually
 from tests.support.samples import numbered
@@ -18,10 +18,7 @@ from tests.support.samples import numbered
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.thorough]
 
 
-OUTPUT_FORMATS = ("parquet", "delta", "iceberg")
-
-
-@pytest.mark.parametrize("output_format", OUTPUT_FORMATS)
+@pytest.mark.parametrize("output_format", PARQUET_BEFORE_PROOF)
 def test_a_truncated_log_is_named_and_passed_over_on_request(
     spark: Any,
     bootstrap: str,
@@ -55,7 +52,7 @@ def test_a_truncated_log_is_named_and_passed_over_on_request(
     assert stored(table(spark, output_format, output)) == before | logged(bootstrap, topic)
 
 
-@pytest.mark.parametrize("output_format", OUTPUT_FORMATS)
+@pytest.mark.parametrize("output_format", PARQUET_BEFORE_PROOF)
 def test_a_topic_made_again_is_another_topic(
     spark: Any,
     bootstrap: str,

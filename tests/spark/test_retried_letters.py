@@ -11,14 +11,14 @@ from odradek_pipeline.dead_letters.commands import retry
 from odradek_pipeline.errors import PipelineExitCode
 from odradek_pipeline.work.worker import open_output
 from tests.spark.letters import letters, send
-from tests.spark.tables import pipeline, table
+from tests.spark.tables import PARQUET_BEFORE_PROOF, pipeline, table
 from tests.support.peers import CreateTopic
 from tests.support.samples import BASE_TIME_MS
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.thorough]
 
 
-@pytest.mark.parametrize("output_format", ["parquet", "delta", "iceberg"])
+@pytest.mark.parametrize("output_format", PARQUET_BEFORE_PROOF)
 def test_letters_become_rows_once_after_a_change_of_the_schema(
     output_format: str,
     spark: Any,

@@ -12,7 +12,7 @@ import pytest
 from odradek_pipeline.errors import FencedError, PipelineExitCode
 from odradek_pipeline.runs.steps import PLANNED, PUBLISHING, WRITING
 from odradek_pipeline.work.worker import open_output
-from tests.spark.tables import Row, hooked, logged, pipeline, stored, table
+from tests.spark.tables import OUTPUT_FORMATS, Row, hooked, logged, pipeline, stored, table
 from tests.spark.test_tables import place
 from tests.support.peers import topic_creator
 
@@ -56,7 +56,7 @@ def last_values(bootstrap: str, topic: str) -> Counter[Row]:
     return Counter(row for row in last.values() if row.value is not None)
 
 
-@pytest.mark.parametrize("output_format", ["parquet", "delta", "iceberg"])
+@pytest.mark.parametrize("output_format", OUTPUT_FORMATS)
 def test_a_table_has_the_last_values(
     output_format: str, spark: Any, bootstrap: str, unique: str, tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 from odradek_pipeline.errors import FencedError, PipelineExitCode
 from odradek_pipeline.runs.steps import PLANNED
 from tests.spark.records import send
-from tests.spark.tables import hooked, logged, pipeline, stored, table
+from tests.spark.tables import OUTPUT_FORMATS, hooked, logged, pipeline, stored, table
 from tests.support.peers import CreateTopic
 from tests.support.samples import numbered
 
@@ -39,7 +39,7 @@ def spoil(spark: Any, output_format: str, output: str) -> None:
         )
 
 
-@pytest.mark.parametrize("output_format", ["parquet", "delta", "iceberg"])
+@pytest.mark.parametrize("output_format", OUTPUT_FORMATS)
 def test_a_table_follows_its_topic(
     output_format: str, spark: Any, bootstrap: str, create_topic: CreateTopic, unique: str, tmp_path: Path
 ) -> None:
