@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from odradek.cli.brokers import disk
+from odradek.cli.brokers import disk_run
 from odradek.cli.exit_codes import ExitCode
 from odradek.cli.shared.disk_words import disk_words, refusal_words
 from odradek.client.admin.disks import ReplicaOnDisk, replicas
@@ -162,7 +162,7 @@ def test_replicas_of_brokers_that_did_not_answer_are_none() -> None:
     assert replicas({1: [directory(1, "/a", {"t-0": 5})], 3: ConnectionFailed("away")}) == [
         ReplicaOnDisk(1, "/a", "t", 0, 5)
     ]
-    assert disk._sums([], ("topic",)) == []
+    assert disk_run._sums([], ("topic",)) == []
 
 
 @pytest.mark.integration

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from odradek.cli.exit_codes import ExitCode
-from odradek.cli.shared.options import CommandSession, session_options
-from odradek.cli.shared.watch import WatchCommand, look, watch_option
-
-if TYPE_CHECKING:
-    from odradek.client.admin.health import ClusterHealth
+from odradek.cli.lazy import run_in
+from odradek.cli.shared.options import session_options
+from odradek.cli.shared.watch import WatchCommand, watch_option
 
 PARTITIONS_SHOWN_MAX = 20
 
@@ -20,7 +15,8 @@ PARTITIONS_SHOWN_MAX = 20
 @click.option("--all", "show_all", is_flag=True, help=f"More than {PARTITIONS_SHOWN_MAX} partitions too.")
 @watch_option
 @session_options
-def status(session: CommandSession, *, show_all: bool, watch: float | None) -> int:
+@run_in("odradek.cli.cluster.status_run")
+def status() -> None:
     """Show the health of the cluster: controller, brokers, disks, partitions, moves and groups. The exit code is 0 for
     a healthy cluster. 9 means degraded: everything is served, but a broker or replicas are missing, or a disk is nearly
     full. 10 means unhealthy: partitions have no leader or refuse writes with acks=all, a disk is full, or there is no
@@ -33,18 +29,3 @@ def status(session: CommandSession, *, show_all: bool, watch: float | None) -> i
       odradek status --watch 5
       odradek status --output json | jq -r '.findings[].message'
     """
-    from odradek.client.admin.health_probes import cluster_health
-
-    def present(session: CommandSession, health: ClusterHealth) -> int:
-        from odradek.cli.cluster.status_view import health_document, print_health
-        from odradek.cli.shared.output import show_document
-
-        if not show_document(session.output, health_document(health)):
-            print_health(health, partitions_max=None if show_all else PARTITIONS_SHOWN_MAX)
-        return _EXIT_CODES[health.verdict]
-
-    return look(session, cluster_health, present, every_seconds=watch)
-
-
-# By the number of `health.Verdict`, which is not imported before it is needed.
-_EXIT_CODES = (ExitCode.OK, ExitCode.DEGRADED, ExitCode.UNHEALTHY)

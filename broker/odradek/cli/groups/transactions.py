@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Awaitable, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING
-
 import click
 
-from odradek.cli.exit_codes import ExitCode
-from odradek.cli.lazy import LazyGroup
+from odradek.cli.lazy import LazyGroup, run_in
 from odradek.cli.shared.completers import complete_partitions, one_of
-from odradek.cli.shared.options import CommandSession, execute_options, session_options
-from odradek.cli.shared.output import say, show
-from odradek.cli.shared.times import format_moment, format_seconds, parse_duration_ms
-from odradek.cli.shared.watch import WatchCommand, look, watch_option
-
-if TYPE_CHECKING:
-    from odradek.client.admin.results import ProducerOnPartition
-    from odradek.client.admin.transactions import OpenTransaction, TransactionDescription, TransactionListing
-    from odradek.client.client import Client
-    from odradek.foundation.ids import TopicPartition
+from odradek.cli.shared.options import execute_options, session_options
+from odradek.cli.shared.watch import WatchCommand, watch_option
 
 # Kafka's names (TransactionState).
 STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
@@ -62,15 +48,8 @@ def transactions() -> None:
 @click.option("--pattern", metavar="RE2", help="Only ids that match the whole pattern.")
 @watch_option
 @session_options
-def list_transactions(
-    session: CommandSession,
-    *,
-    states: tuple[str, ...],
-    producer_ids: tuple[int, ...],
-    longer_than: str | None,
-    pattern: str | None,
-    watch: float | None,
-) -> int:
+@run_in("odradek.cli.groups.transactions_run")
+def list_transactions() -> None:
     """List the transactional ids of all brokers.
 
     \b
@@ -78,32 +57,14 @@ def list_transactions(
       odradek transactions list
       odradek transactions list --state Ongoing --longer-than 5m
     """
-    from odradek.client.admin.transactions import TransactionAdmin
-
-    duration_ms = -1 if longer_than is None else _duration_ms(longer_than, "--longer-than")
-
-    def work(client: Client) -> Awaitable[list[TransactionListing]]:
-        return TransactionAdmin(client).list(
-            states=states, producer_ids=producer_ids, duration_ms=duration_ms, pattern=pattern
-        )
-
-    def present(session: CommandSession, listed: list[TransactionListing]) -> None:
-        show(
-            session.output,
-            headers=("TRANSACTIONAL ID", "COORDINATOR", "PRODUCER", "STATE"),
-            rows=[(one.transactional_id, one.coordinator, one.producer_id, one.state) for one in listed],
-            document=listed,
-            empty="there is no transactional id",
-        )
-
-    return look(session, work, present, every_seconds=watch)
 
 
 @click.command(cls=WatchCommand)
 @click.argument("transactional_ids", nargs=-1, required=True, metavar="ID…")
 @watch_option
 @session_options
-def describe(session: CommandSession, *, transactional_ids: tuple[str, ...], watch: float | None) -> int:
+@run_in("odradek.cli.groups.transactions_run")
+def describe() -> None:
     """Show the state of transactional ids, and the partitions of an open transaction.
 
     \b
@@ -111,56 +72,14 @@ def describe(session: CommandSession, *, transactional_ids: tuple[str, ...], wat
       odradek transactions describe billing-0
     """
 
-    async def work(client: Client) -> list[TransactionDescription]:
-        from odradek.client.admin.transactions import TransactionAdmin
-
-        return [await TransactionAdmin(client).describe(name) for name in transactional_ids]
-
-    def present(session: CommandSession, described: list[TransactionDescription]) -> None:
-        show(
-            session.output,
-            headers=(
-                "TRANSACTIONAL ID",
-                "COORDINATOR",
-                "PRODUCER",
-                "EPOCH",
-                "STATE",
-                "TIMEOUT",
-                "BEGUN",
-                "PARTITIONS",
-            ),
-            rows=[
-                (
-                    one.transactional_id,
-                    one.coordinator,
-                    one.producer_id,
-                    one.producer_epoch,
-                    one.state,
-                    format_seconds(one.timeout_ms / 1000),
-                    "-" if one.start_ms < 0 else format_moment(one.start_ms),
-                    ",".join(map(str, one.partitions)) or "-",
-                )
-                for one in described
-            ],
-            document=[
-                {
-                    **asdict(one),
-                    "partitions": [{"topic": topic, "partition": number} for topic, number in one.partitions],
-                }
-                for one in described
-            ],
-            empty="there is no transactional id",
-        )
-
-    return look(session, work, present, every_seconds=watch)
-
 
 @click.command("describe-producers")
 @click.argument(
     "topics", nargs=-1, required=True, metavar="TOPIC[:PARTITIONS]…", shell_complete=complete_partitions
 )
 @session_options
-def describe_producers(session: CommandSession, *, topics: tuple[str, ...]) -> None:
+@run_in("odradek.cli.groups.transactions_run")
+def describe_producers() -> None:
     """Show the producers whose state the leaders of partitions have, and their open transactions.
 
     \b
@@ -168,43 +87,6 @@ def describe_producers(session: CommandSession, *, topics: tuple[str, ...]) -> N
       odradek transactions describe-producers orders
       odradek transactions describe-producers orders:0,2
     """
-
-    async def work(client: Client) -> list[tuple[TopicPartition, ProducerOnPartition]]:
-        from odradek.cli.shared.partition_names import find_named_partitions
-        from odradek.client.admin.logs import LogAdmin
-
-        partitions = await find_named_partitions(client, topics)
-        return [
-            (one, found) for one in partitions for found in await LogAdmin(client).describe_producers(one)
-        ]
-
-    found = session.run(work)
-    show(
-        session.output,
-        headers=(
-            "PARTITION",
-            "PRODUCER",
-            "EPOCH",
-            "COORDINATOR EPOCH",
-            "SEQUENCE",
-            "LAST RECORD",
-            "OPEN SINCE OFFSET",
-        ),
-        rows=[
-            (
-                str(partition),
-                one.producer_id,
-                one.producer_epoch,
-                one.coordinator_epoch,
-                one.last_sequence,
-                format_moment(one.last_timestamp_ms),
-                "-" if one.transaction_start_offset < 0 else one.transaction_start_offset,
-            )
-            for partition, one in found
-        ],
-        document=[_document(partition, one) for partition, one in found],
-        empty="no producer is known there",
-    )
 
 
 @click.command("find-hanging")
@@ -217,7 +99,8 @@ def describe_producers(session: CommandSession, *, topics: tuple[str, ...]) -> N
     help="Only without a record for this long; at least the longest transaction timeout of your producers.",
 )
 @session_options
-def find_hanging(session: CommandSession, *, topics: tuple[str, ...], longer_than: str) -> None:
+@run_in("odradek.cli.groups.transactions_run")
+def find_hanging() -> None:
     """Find transactions that are open in a partition although their coordinator has none (all topics without names).
 
     Readers of committed records wait for such a transaction for ever. `odradek transactions abort` ends it.
@@ -227,36 +110,6 @@ def find_hanging(session: CommandSession, *, topics: tuple[str, ...], longer_tha
       odradek transactions find-hanging
       odradek transactions find-hanging orders --longer-than 1h
     """
-    open_longer_ms = _duration_ms(longer_than, "--longer-than")
-
-    async def work(client: Client) -> Sequence[OpenTransaction]:
-        from odradek.cli.shared.partition_names import find_named_partitions
-        from odradek.client.admin.transactions import TransactionAdmin
-
-        names: Sequence[str] = topics or sorted((await client.refresh(None)).topics)
-        partitions = await find_named_partitions(client, names)
-        return await TransactionAdmin(client).hanging(
-            partitions, now_ms=round(time.time() * 1000), open_longer_ms=open_longer_ms
-        )
-
-    found = session.run(work)
-    show(
-        session.output,
-        headers=("PARTITION", "START OFFSET", "PRODUCER", "EPOCH", "COORDINATOR EPOCH", "LAST RECORD"),
-        rows=[
-            (
-                str(one.partition),
-                one.producer.transaction_start_offset,
-                one.producer.producer_id,
-                one.producer.producer_epoch,
-                one.producer.coordinator_epoch,
-                format_moment(one.producer.last_timestamp_ms),
-            )
-            for one in found
-        ],
-        document=[_document(one.partition, one.producer) for one in found],
-        empty="no transaction hangs",
-    )
 
 
 @click.command()
@@ -266,7 +119,8 @@ def find_hanging(session: CommandSession, *, topics: tuple[str, ...], longer_tha
 )
 @execute_options
 @session_options
-def abort(session: CommandSession, *, partition: str, start_offset: int, execute: bool) -> int:
+@run_in("odradek.cli.groups.transactions_run")
+def abort() -> None:
     """Abort a transaction that hangs in one partition, past its coordinator.
 
     Without --execute it only shows the transaction. Use it only on what find-hanging shows: a producer whose
@@ -277,44 +131,3 @@ def abort(session: CommandSession, *, partition: str, start_offset: int, execute
       odradek transactions abort orders:2 --start-offset 4711
       odradek transactions abort orders:2 --start-offset 4711 --execute
     """
-    if ":" not in partition:
-        raise click.UsageError("give one partition, as orders:2")
-
-    async def work(client: Client) -> OpenTransaction | None:
-        from odradek.cli.shared.partition_names import find_named_partitions
-        from odradek.client.admin.transactions import TransactionAdmin
-
-        where = await find_named_partitions(client, [partition])
-        if len(where) != 1:
-            raise click.UsageError("give one partition, as orders:2")
-        admin = TransactionAdmin(client)
-        found = await admin.find(where[0], start_offset)
-        if found is not None and execute:
-            await admin.abort(found)
-        return found
-
-    found = session.run(work)
-    if found is None:
-        click.echo(f"no transaction is open in {partition} from offset {start_offset} on", err=True)
-        return ExitCode.NOT_FOUND
-    done = "aborted" if execute else "would abort"
-    tail = "" if execute else "; add --execute to do it"
-    say(
-        session.output,
-        f"{done} the transaction of producer {found.producer.producer_id} in {found.partition} from offset "
-        f"{start_offset} on{tail}",
-        {"result": "aborted" if execute else "planned", **_document(found.partition, found.producer)},
-    )
-    return ExitCode.OK
-
-
-def _document(partition: TopicPartition, producer: ProducerOnPartition) -> dict[str, object]:
-    return {"topic": partition.topic, "partition": partition.partition, "producer": asdict(producer)}
-
-
-def _duration_ms(text: str, option: str) -> int:
-    """Raises click.BadParameter for a text that is no duration."""
-    try:
-        return parse_duration_ms(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint=option) from error

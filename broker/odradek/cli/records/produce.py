@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, BinaryIO
-
 import click
 
+from odradek.cli.lazy import run_in
 from odradek.cli.shared.completers import complete_partition_numbers, complete_topics
-from odradek.cli.shared.options import CommandSession, session_options
-from odradek.cli.shared.output import count, show_document
-
-if TYPE_CHECKING:
-    from odradek.client.client import Client
+from odradek.cli.shared.options import session_options
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
-# Kafka's delivery.timeout.ms: long enough for the restart of a broker or the election of a leader.
-DELIVERY_SECONDS_DEFAULT = 120.0
 # Each batch has a fixed cost, so batches are large. A topic with a lower limit gets it in parts.
 BATCH_BYTES_DEFAULT = 512 * 1024
 ACKS = {"0": 0, "1": 1, "all": -1}
@@ -75,30 +67,8 @@ ACKS = {"0": 0, "1": 1, "all": -1}
 )
 @click.option("-q", "--quiet", is_flag=True, help="Do not print how many records were sent.")
 @session_options
-def produce(
-    session: CommandSession,
-    *,
-    topic: str,
-    source: BinaryIO,
-    is_json_input: bool,
-    key: str | None,
-    key_separator: str | None,
-    headers: tuple[str, ...],
-    partition: int | None,
-    null_value: str | None,
-    skip_empty: bool,
-    is_crlf: bool,
-    skip_lines: int,
-    create: bool | None,
-    compression: str,
-    acks: str,
-    linger_ms: float,
-    batch_bytes: int,
-    rate: float | None,
-    transactional_id: str | None,
-    transaction_timeout: float,
-    quiet: bool,
-) -> None:
+@run_in("odradek.cli.records.produce_run")
+def produce() -> None:
     """Send each line of stdin (or a file) as a record.
 
     \b
@@ -119,62 +89,3 @@ def produce(
     for now is sent again for --timeout, by default two minutes. The command may end early: a line is not a record, an
     error, Ctrl-C. It then prints how many records were written, and the --skip-lines that continues from there.
     """
-    from odradek.cli.records.produce_lines import LineFormat
-    from odradek.cli.topics.target_topic import check_name, ensure_topic
-
-    check_name(topic)
-    if transactional_id is not None and (acks != "all" or not transactional_id):
-        raise click.UsageError("--transactional-id needs a name, and --acks all")
-    if is_json_input and (key_separator or null_value):
-        raise click.UsageError(
-            "--json lines have their own keys and nulls: drop --key-separator, --null-value"
-        )
-    lines = LineFormat(
-        is_json=is_json_input,
-        key=key,
-        separator=key_separator,
-        headers=headers,
-        partition=partition,
-        null_value=null_value,
-        is_skipping_empty=skip_empty,
-        is_crlf=is_crlf,
-        skip_lines=skip_lines,
-    )
-
-    async def work(client: Client) -> int:
-        from odradek.cli.records.produce_run import LineSender
-        from odradek.cli.records.retry_notices import RetryNotices
-        from odradek.client.producer.producer import Producer
-
-        await ensure_topic(client, topic, may_create=create, create_hint="add --create")
-        timeout_seconds = session.given_timeout_seconds or DELIVERY_SECONDS_DEFAULT
-        producer = Producer(
-            client,
-            acks=ACKS[acks],
-            compression=compression,
-            linger_ms=linger_ms,
-            batch_bytes_max=batch_bytes,
-            delivery_timeout_ms=round(1000 * timeout_seconds),
-            # Records fail by the broker's error, not by a full buffer, so that error comes first.
-            send_wait_ms_max=round(1000 * (timeout_seconds + session.timeout_seconds)),
-            on_retry=RetryNotices(timeout_seconds=timeout_seconds),
-            transactional_id=transactional_id,
-            transaction_timeout_ms=round(1000 * transaction_timeout),
-        )
-        is_transaction = transactional_id is not None
-        sender = LineSender(
-            producer, topic, lines, rate=rate, is_acknowledged=ACKS[acks] != 0, is_transaction=is_transaction
-        )
-        async with producer:
-            if not is_transaction:
-                return await sender.run(source)
-            async with producer.transaction():
-                return await sender.run(source)
-
-    sent = session.run(work)
-    if (
-        not show_document(session.output, {"topic": topic, "records": sent})
-        and not quiet
-        and sys.stderr.isatty()
-    ):
-        click.echo(f"{count(sent, 'record')} sent to {topic}", err=True)

@@ -16,16 +16,101 @@ from typing import BinaryIO
 import click
 
 from odradek.cli.records.line_input import read_lines
+from odradek.cli.records.produce import ACKS
 from odradek.cli.records.produce_lines import LineFormat, RecordGroup
 from odradek.cli.records.record_formats import InputError
-from odradek.cli.shared.output import count
+from odradek.cli.records.retry_notices import RetryNotices
+from odradek.cli.shared.options import CommandSession
+from odradek.cli.shared.output import count, show_document
 from odradek.cli.shared.progress import ProgressBar
+from odradek.cli.topics.target_topic import check_name, ensure_topic
+from odradek.client.client import Client
 from odradek.client.producer.producer import Producer
 from odradek.foundation.errors import OdradekError, RecordTooLarge, UnknownTopicOrPartition
 
+# Kafka's delivery.timeout.ms: long enough for the restart of a broker or the election of a leader.
+DELIVERY_SECONDS_DEFAULT = 120.0
 # How long the command waits for records after Ctrl-C or an error of the broker: even a broker that answers needs a
 # moment.
 _SETTLE_SECONDS = 5.0
+
+
+def produce(
+    session: CommandSession,
+    *,
+    topic: str,
+    source: BinaryIO,
+    is_json_input: bool,
+    key: str | None,
+    key_separator: str | None,
+    headers: tuple[str, ...],
+    partition: int | None,
+    null_value: str | None,
+    skip_empty: bool,
+    is_crlf: bool,
+    skip_lines: int,
+    create: bool | None,
+    compression: str,
+    acks: str,
+    linger_ms: float,
+    batch_bytes: int,
+    rate: float | None,
+    transactional_id: str | None,
+    transaction_timeout: float,
+    quiet: bool,
+) -> None:
+    check_name(topic)
+    if transactional_id is not None and (acks != "all" or not transactional_id):
+        raise click.UsageError("--transactional-id needs a name, and --acks all")
+    if is_json_input and (key_separator or null_value):
+        raise click.UsageError(
+            "--json lines have their own keys and nulls: drop --key-separator, --null-value"
+        )
+    lines = LineFormat(
+        is_json=is_json_input,
+        key=key,
+        separator=key_separator,
+        headers=headers,
+        partition=partition,
+        null_value=null_value,
+        is_skipping_empty=skip_empty,
+        is_crlf=is_crlf,
+        skip_lines=skip_lines,
+    )
+
+    async def work(client: Client) -> int:
+        await ensure_topic(client, topic, may_create=create, create_hint="add --create")
+        timeout_seconds = session.given_timeout_seconds or DELIVERY_SECONDS_DEFAULT
+        producer = Producer(
+            client,
+            acks=ACKS[acks],
+            compression=compression,
+            linger_ms=linger_ms,
+            batch_bytes_max=batch_bytes,
+            delivery_timeout_ms=round(1000 * timeout_seconds),
+            # Records fail by the broker's error, not by a full buffer, so that error comes first.
+            send_wait_ms_max=round(1000 * (timeout_seconds + session.timeout_seconds)),
+            on_retry=RetryNotices(timeout_seconds=timeout_seconds),
+            transactional_id=transactional_id,
+            transaction_timeout_ms=round(1000 * transaction_timeout),
+        )
+        is_transaction = transactional_id is not None
+        sender = LineSender(
+            producer, topic, lines, rate=rate, is_acknowledged=ACKS[acks] != 0, is_transaction=is_transaction
+        )
+        async with producer:
+            if not is_transaction:
+                return await sender.run(source)
+            async with producer.transaction():
+                return await sender.run(source)
+
+    sent = session.run(work)
+    if (
+        not show_document(session.output, {"topic": topic, "records": sent})
+        and not quiet
+        and sys.stderr.isatty()
+    ):
+        click.echo(f"{count(sent, 'record')} sent to {topic}", err=True)
 
 
 class LineSender:

@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import click
 
+from odradek.cli.lazy import run_in
 from odradek.cli.shared.completers import complete_topics
-from odradek.cli.shared.options import CommandSession, session_options
-from odradek.cli.shared.output import (
-    Document,
-    bad,
-    count,
-    in_color,
-    print_table,
-    show,
-    show_document,
-    warning,
-)
-from odradek.cli.shared.watch import WatchCommand, look, watch_option
-
-if TYPE_CHECKING:
-    from odradek.client.admin.partition_states import PartitionState, Problem
-    from odradek.client.client import Client
-    from odradek.client.metadata import TopicInfo
+from odradek.cli.shared.options import session_options
+from odradek.cli.shared.watch import WatchCommand, watch_option
 
 
 @click.command("list", cls=WatchCommand)
 @click.option("--internal", is_flag=True, help="Show internal topics too, such as __consumer_offsets.")
 @watch_option
 @session_options
-def list_topics(session: CommandSession, *, internal: bool, watch: float | None) -> int:
+@run_in("odradek.cli.topics.topic_views_run")
+def list_topics() -> None:
     """List the topics, with the problems of those whose partitions have any.
 
     \b
@@ -39,50 +25,6 @@ def list_topics(session: CommandSession, *, internal: bool, watch: float | None)
       odradek topics list
       odradek topics list --output json | jq -r '.[].name'
     """
-
-    async def work(client: Client) -> list[tuple[TopicInfo, dict[Problem, int]]]:
-        from odradek.client.admin.partition_states import count_problems, partition_states
-        from odradek.client.admin.topics import TopicAdmin
-
-        found = await TopicAdmin(client).list(include_internal=internal)
-        states: dict[str, list[PartitionState]] = {}
-        for state in await partition_states(client, found):
-            states.setdefault(state.where.topic, []).append(state)
-        return [(topic, count_problems(states.get(topic.name, ()))) for topic in found]
-
-    return look(session, work, _show_list, every_seconds=watch)
-
-
-def _show_list(session: CommandSession, found: list[tuple[TopicInfo, dict[Problem, int]]]) -> None:
-    from odradek.cli.shared.partition_words import problem_words
-
-    headers = ["TOPIC", "PARTITIONS", "REPLICAS", "ID"]
-    rows = [[t.name, len(t.partitions), _replication_factor(t), t.id] for t, _ in found]
-    if any(problems for _, problems in found):
-        headers.append("PROBLEMS")
-        for row, (_, problems) in zip(rows, found, strict=True):
-            row.append(problem_words(problems))
-    show(
-        session.output,
-        headers=headers,
-        rows=rows,
-        document=[
-            {
-                "name": topic.name,
-                "id": topic.id,
-                "partitions": len(topic.partitions),
-                "replication_factor": _replication_factor(topic),
-                "is_internal": topic.is_internal,
-                "problems": problems,
-            }
-            for topic, problems in found
-        ],
-        empty="there is no topic",
-    )
-
-
-def _replication_factor(topic: TopicInfo) -> int:
-    return max((len(partition.replicas) for partition in topic.partitions), default=0)
 
 
 def _filter(name: str, meaning: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
@@ -102,15 +44,8 @@ def _filter(name: str, meaning: str) -> Callable[[Callable[..., object]], Callab
 @_filter("at-min-isr", "Only partitions with exactly min.insync.replicas replicas in sync.")
 @watch_option
 @session_options
-def describe(
-    session: CommandSession,
-    *,
-    names: tuple[str, ...],
-    offsets: bool,
-    with_configs: bool,
-    watch: float | None,
-    **only: bool,
-) -> int:
+@run_in("odradek.cli.topics.topic_views_run")
+def describe() -> None:
     """Show leaders, replicas and, if asked, offsets and settings of topics (all without names). With several switches
     for partitions, a partition is shown if one of them chooses it.
 
@@ -121,60 +56,3 @@ def describe(
       odradek topics describe --under-replicated --watch
       odradek topics describe --output json
     """
-
-    async def work(client: Client) -> list[Document]:
-        from odradek.cli.topics.topic_details import describe_topics
-
-        kinds = [name.removeprefix("only_") for name, is_wanted in only.items() if is_wanted]
-        return await describe_topics(
-            client, names, with_offsets=offsets, with_configs=with_configs, only=kinds
-        )
-
-    def present(session: CommandSession, described: list[Document]) -> None:
-        if show_document(session.output, described):
-            return
-        if not described:
-            click.echo("no partition is of these kinds" if any(only.values()) else "there is no topic")
-        for index, topic in enumerate(described):
-            if index:
-                click.echo()
-            _print_topic(topic, with_offsets=offsets)
-
-    return look(session, work, present, every_seconds=watch)
-
-
-def _print_topic(topic: Document, *, with_offsets: bool) -> None:
-    from odradek.cli.shared.partition_words import problem_words
-
-    click.echo(
-        f"{topic['name']}  id {topic['id']}  {count(len(topic['partitions']), 'partition')}"
-        + ("  internal" if topic["is_internal"] else "")
-    )
-    for words in topic["warnings"]:
-        click.echo(in_color(warning(f"  warning: {words}")))
-    for key, value in topic.get("configs", {}).items():
-        click.echo(f"  {key}={value}")
-    headers = ["PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC"]
-    if with_offsets:
-        headers += ["FIRST", "NEXT", "RECORDS"]
-    has_problems = any(partition["problems"] for partition in topic["partitions"])
-    if has_problems:
-        headers.append("PROBLEMS")
-    rows = []
-    for partition in topic["partitions"]:
-        is_led = not {"offline", "leaderless"}.intersection(partition["problems"])
-        in_sync = partition["in_sync_replicas"]
-        row = [
-            partition["partition"],
-            partition["leader"] if is_led else bad("none"),
-            partition["leader_epoch"],
-            partition["replicas"],
-            warning(in_sync) if "under_replicated" in partition["problems"] else in_sync,
-        ]
-        if with_offsets:
-            first, end = partition["first_offset"], partition["next_offset"]
-            row += [first, end, None if first is None or end is None else end - first]
-        if has_problems:
-            row.append(problem_words(partition["problems"]))
-        rows.append(row)
-    print_table(headers, rows, empty="no partition")

@@ -1,0 +1,85 @@
+"""Runs `odradek configs`: asks for settings, changes them, and prints them."""
+
+from __future__ import annotations
+
+from odradek.cli.shared.options import CommandSession, parse_assignments
+from odradek.cli.shared.output import plain, say, show, warn
+from odradek.client.admin.configs import ConfigAdmin
+from odradek.client.admin.results import AlterOperation, ConfigChange, ConfigEntry, ResourceType
+
+DEFAULT_NAME = "default"
+
+
+def describe(
+    session: CommandSession, *, kind: str, name: str, keys: tuple[str, ...], show_all: bool, with_docs: bool
+) -> None:
+    found = session.run(
+        lambda client: ConfigAdmin(client).describe(
+            *_resource(kind, name), keys=keys or None, include_synonyms=True, include_documentation=with_docs
+        )
+    )
+    entries = [entry for entry in found if show_all or keys or not entry.is_default]
+    headers = ["KEY", "VALUE", "SOURCE"] + (["MEANING"] if with_docs else [])
+    rows = [
+        [
+            entry.name,
+            "(hidden)" if entry.is_sensitive else entry.value,
+            entry.source.name.lower(),
+            *([entry.documentation] if with_docs else []),
+        ]
+        for entry in entries
+    ]
+    show(
+        session.output,
+        headers=headers,
+        rows=rows,
+        document=[_document(entry) for entry in entries],
+        empty=f"nothing is set for {kind} {name}; --all shows the defaults",
+    )
+
+
+def _document(entry: ConfigEntry) -> dict[str, object]:
+    fields: dict[str, object] = plain(entry)
+    fields["synonyms"] = [
+        {"name": name, "value": value, "source": source.name.lower()}
+        for name, value, source in entry.synonyms
+    ]
+    return fields
+
+
+def set_configs(
+    session: CommandSession, *, kind: str, name: str, assignments: tuple[str, ...], validate_only: bool
+) -> None:
+    pairs = parse_assignments(assignments, option="KEY=VALUE")
+    changes = [ConfigChange(key, value) for key, value in pairs.items()]
+    _alter(session, kind, name, changes, done="set", validate_only=validate_only)
+
+
+def unset(
+    session: CommandSession, *, kind: str, name: str, keys: tuple[str, ...], validate_only: bool
+) -> None:
+    changes = [ConfigChange(key, None, AlterOperation.DELETE) for key in keys]
+    _alter(session, kind, name, changes, done="unset", validate_only=validate_only)
+
+
+def _alter(
+    session: CommandSession,
+    kind: str,
+    name: str,
+    changes: list[ConfigChange],
+    *,
+    done: str,
+    validate_only: bool,
+) -> None:
+    """Make the changes, or only check them, and print the keys."""
+    warning = session.run(
+        lambda client: ConfigAdmin(client).alter(*_resource(kind, name), changes, validate_only=validate_only)
+    )
+    warn(warning, about=f"{kind} {name}")
+    verb, keys = "valid" if validate_only else done, [one.name for one in changes]
+    document = {"kind": kind, "name": name, "result": verb, "keys": keys}
+    say(session.output, f"{verb}  {kind} {name}: {', '.join(keys)}", document)
+
+
+def _resource(kind: str, name: str) -> tuple[ResourceType, str]:
+    return ResourceType[kind.upper()], "" if kind == "broker" and name == DEFAULT_NAME else name
