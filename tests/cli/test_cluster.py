@@ -13,7 +13,7 @@ import pytest
 
 from odradek.cli.cluster import zookeeper_server
 from odradek.cli.cluster.cluster_children import Child
-from odradek.cli.cluster.verbs import ClusterLock
+from odradek.cli.cluster.verbs_run import ClusterLock
 from odradek.cli.exit_codes import ExitCode
 from odradek.cli.main import run
 from odradek.foundation.errors import SettingError

@@ -22,6 +22,8 @@ from odradek.cli.shared.connection_settings import GivenOptions
 from odradek.cli.shared.environment import COMPLETION_VARIABLE
 from odradek.cli.shared.interrupts import Terminated, exit_code_of
 from odradek.cli.shared.options import GlobalOptions, connection_options
+from odradek.cli.shared.output import print_error
+from odradek.foundation.errors import OdradekError
 
 VERBS = {
     "start": "odradek.cli.cluster.start:start",
@@ -121,9 +123,6 @@ class CommandLine(LazyGroup):
 
 def report(failure: Exception, *, verbose: bool) -> int:
     """Print one line about `failure` on stderr (the whole trace when `verbose`) and return its exit code."""
-    from odradek.cli.shared.output import print_error
-    from odradek.foundation.errors import OdradekError
-
     try:
         sys.stdout.flush()
     except OSError:

@@ -14,12 +14,12 @@ import click
 
 from odradek.cli.shared.options import CommandSession
 from odradek.cli.shared.output import count, format_bytes, show, show_document
+from odradek.foundation.ids import TopicPartition
 
 if TYPE_CHECKING:
     from odradek.client.admin.brokers import BrokerAdmin
     from odradek.client.admin.plans import Plan
     from odradek.client.admin.reassignments import OngoingReassignment
-    from odradek.foundation.ids import TopicPartition
 
 _LOOK_SECONDS = 1.0
 _VERSION = 1
@@ -58,8 +58,6 @@ def read_plan(path: str) -> Plan:
 
 def _rows_of(document: object) -> list[tuple[TopicPartition, tuple[int, ...]]]:
     """Each partition with its replicas, as the document names them. Raises ValueError."""
-    from odradek.foundation.ids import TopicPartition
-
     if not isinstance(document, dict) or not isinstance(document.get("partitions"), list):
         raise ValueError("it has no list of partitions")
     if document.get("version", _VERSION) != _VERSION:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -88,8 +89,6 @@ def host_and_port(text: str) -> tuple[str, int]:
 
 def configure_logging(level: str, log_format: str) -> None:
     """Log to stderr, as text for people or as JSON lines."""
-    import time
-
     formatter: TextLines | JsonLines
     if log_format == "json":
         formatter = JsonLines()

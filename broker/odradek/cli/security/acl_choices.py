@@ -1,19 +1,26 @@
-"""The options of `odradek acls`, in the words of kafka-acls.sh, and the ACLs and filters that they stand for."""
+"""The ACLs and filters that the options of `odradek acls` stand for."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import click
 
-from odradek.cli.shared.options import Decorator, combine_decorators
-
-if TYPE_CHECKING:
-    from odradek.security.authorization.acls import AclBinding, AclOperation, PermissionType, ResourcePattern
-    from odradek.security.authorization.filters import AclFilter
+from odradek.security.authorization.acls import (
+    CLUSTER_NAME,
+    SUPPORTED_OPERATIONS,
+    WILDCARD,
+    AccessControlEntry,
+    AclBinding,
+    AclOperation,
+    AclResourceType,
+    PatternType,
+    PermissionType,
+    ResourcePattern,
+)
+from odradek.security.authorization.filters import AclFilter
 
 # The options that name resources, with the name of their type.
 RESOURCE_OPTIONS: Final = {
@@ -46,13 +53,6 @@ class AclChoice:
 
     def patterns(self) -> list[ResourcePattern]:
         """The resources that are named."""
-        from odradek.security.authorization.acls import (
-            CLUSTER_NAME,
-            AclResourceType,
-            PatternType,
-            ResourcePattern,
-        )
-
         kind = PatternType[self.pattern_type.upper()]
         found = [
             ResourcePattern(AclResourceType[RESOURCE_OPTIONS[option]], name, kind)
@@ -65,8 +65,6 @@ class AclChoice:
 
     def bindings(self) -> list[AclBinding]:
         """The ACLs to add. Raises click.UsageError for options that make none."""
-        from odradek.security.authorization.acls import AccessControlEntry, AclBinding
-
         patterns = self._require_patterns()
         if not self.allow_principal and not self.deny_principal:
             raise click.UsageError("name the principal: --allow-principal or --deny-principal User:NAME")
@@ -81,8 +79,6 @@ class AclChoice:
 
     def filters(self) -> list[AclFilter]:
         """The ACLs to remove: the same ones, or all of the resources where no principal is named."""
-        from odradek.security.authorization.filters import AclFilter
-
         patterns = self._require_patterns()
         if not self.allow_principal and not self.deny_principal:
             if self.operation or self.producer or self.consumer:
@@ -94,13 +90,6 @@ class AclChoice:
         ]
 
     def _require_patterns(self) -> list[ResourcePattern]:
-        from odradek.security.authorization.acls import (
-            CLUSTER_NAME,
-            AclResourceType,
-            PatternType,
-            ResourcePattern,
-        )
-
         patterns = self.patterns()
         cluster = ResourcePattern(AclResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
         if self.idempotent and cluster not in patterns:
@@ -112,8 +101,6 @@ class AclChoice:
 
     def _operations(self, pattern: ResourcePattern) -> list[AclOperation]:
         """The operations for one resource. Raises click.UsageError for one that its type does not have."""
-        from odradek.security.authorization.acls import SUPPORTED_OPERATIONS, AclOperation, AclResourceType
-
         kind = pattern.type.name
         names = list(self.operation)
         if self.producer:
@@ -135,8 +122,6 @@ class AclChoice:
         return operations
 
     def _subjects(self) -> Iterator[tuple[str, str, PermissionType]]:
-        from odradek.security.authorization.acls import WILDCARD, PermissionType
-
         for principals, hosts, permission in (
             (self.allow_principal, self.allow_host, PermissionType.ALLOW),
             (self.deny_principal, self.deny_host, PermissionType.DENY),
@@ -149,66 +134,3 @@ class AclChoice:
 def option_word(name: str) -> str:
     """`describe-configs` for DESCRIBE_CONFIGS."""
     return name.lower().replace("_", "-")
-
-
-def resource_options(pattern_types: tuple[str, ...]) -> Decorator:
-    """The options that name resources; the verb gets `choice`. The first of `pattern_types` is the default."""
-
-    def add(function: Callable[..., object]) -> Callable[..., object]:
-        @functools.wraps(function)
-        def with_choice(*arguments: object, **options: Any) -> object:
-            names = {option: options.pop(option) for option in RESOURCE_OPTIONS}
-            own = {
-                field: options.pop(field)
-                for field in AclChoice.__dataclass_fields__
-                if field in options and field != "names"
-            }
-            return function(*arguments, choice=AclChoice(names=names, **own), **options)
-
-        return combine_decorators(
-            click.option("--topic", multiple=True, metavar="NAME", help="A topic; * is every one."),
-            click.option("--group", multiple=True, metavar="NAME", help="A consumer group; * is every one."),
-            click.option("--cluster", is_flag=True, help="The cluster itself."),
-            click.option("--transactional-id", multiple=True, metavar="ID", help="A transactional id."),
-            click.option("--delegation-token", multiple=True, metavar="ID", help="A delegation token."),
-            click.option(
-                "--user-principal", multiple=True, metavar="PRINCIPAL", help="A user whose tokens are meant."
-            ),
-            click.option(
-                "--resource-pattern-type",
-                "pattern_type",
-                type=click.Choice(pattern_types),
-                default=pattern_types[0],
-                help="How the names are meant: as they are, or as prefixes.",
-            ),
-        )(with_choice)
-
-    return add
-
-
-# Kafka's operations, by their names on the command line; `acls.AclOperation` is not loaded for a help text.
-OPERATIONS: Final = (
-    *("all", "read", "write", "create", "delete", "alter", "describe", "cluster-action", "describe-configs"),
-    *("alter-configs", "idempotent-write", "create-tokens", "describe-tokens", "two-phase-commit"),
-)
-
-# The options for principals, addresses and operations; below `resource_options`.
-entry_options = combine_decorators(
-    click.option(
-        "--allow-principal", multiple=True, metavar="PRINCIPAL", help="As User:alice; User:* is all."
-    ),
-    click.option(
-        "--deny-principal", multiple=True, metavar="PRINCIPAL", help="A denial beats every allowance."
-    ),
-    click.option("--allow-host", multiple=True, metavar="ADDRESS", help="From there only."),
-    click.option("--deny-host", multiple=True, metavar="ADDRESS", help="Denied from there only."),
-    click.option(
-        "--operation",
-        multiple=True,
-        type=click.Choice(OPERATIONS, case_sensitive=False),
-        help="What is done; all unless given.",
-    ),
-    click.option("--producer", is_flag=True, help="What producers need, of topics and transactional ids."),
-    click.option("--consumer", is_flag=True, help="What consumers need, of topics and groups."),
-    click.option("--idempotent", is_flag=True, help="IdempotentWrite on the cluster, for old producers."),
-)

@@ -1,11 +1,11 @@
-"""`odradek acls`: list, add, remove. `acl_choices` has the options."""
+"""`odradek acls`: list, add, remove. `acl_options` has the options."""
 
 from __future__ import annotations
 
 import click
 
 from odradek.cli.lazy import run_in
-from odradek.cli.security.acl_choices import entry_options, resource_options
+from odradek.cli.security.acl_options import entry_options, resource_options
 from odradek.cli.shared.options import session_options
 from odradek.foundation.verb_groups import VerbGroup
 

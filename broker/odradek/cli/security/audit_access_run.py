@@ -20,7 +20,6 @@ from odradek.foundation.registry_errors import NoNode
 from odradek.foundation.settings.areas.zookeeper import ZookeeperSettings
 from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.image import paths
-from odradek.metadata.registry.zookeeper_store import ZookeeperStore
 
 
 class Exposed(NamedTuple):
@@ -75,6 +74,9 @@ def _of_directory(directory: str) -> list[Exposed]:
 
 async def _of_registry(connect: str, entries: Mapping[str, str]) -> list[Exposed]:
     """Raises SettingError, StoreError."""
+    # The client of ZooKeeper is the most that this verb loads, and --data needs none.
+    from odradek.metadata.registry.zookeeper_store import ZookeeperStore
+
     settings = ZookeeperSettings({**entries, "zookeeper.connect": connect.removeprefix("zookeeper:")})
     store = await ZookeeperStore.open(settings, makes_chroot=False)
     try:

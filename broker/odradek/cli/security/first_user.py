@@ -9,9 +9,44 @@ from collections.abc import Mapping, Sequence
 
 import click
 
+from odradek.broker.process.environment import REGISTRY_FILE
+from odradek.cli.security.users import MECHANISM_DEFAULT
+from odradek.cli.security.users_run import read_password, say_done
+from odradek.cli.shared.options import CommandSession
+from odradek.cli.shared.property_files import read_entries
 from odradek.foundation.errors import SettingError
+from odradek.foundation.private_files import make_private_directory
+from odradek.foundation.settings.areas.zookeeper import ZookeeperSettings
+from odradek.foundation.settings.broker_settings import Settings
+from odradek.metadata.image.first_users import write_first_user
+from odradek.metadata.registry.registries import open_registry
+from odradek.security.authentication.scram import SALT_BYTES, ScramCredential, check_user_name
 
 _CONNECT = "zookeeper.connect"
+
+
+def bootstrap(
+    session: CommandSession,
+    *,
+    name: str,
+    mechanisms: tuple[str, ...],
+    iterations: int,
+    data: str | None,
+    zookeeper: str | None,
+    config: str | None,
+    unprotected: bool,
+    **source: str | None,
+) -> None:
+    check_user_name(name)
+    registry, entries = registry_of(
+        data=data, zookeeper=zookeeper, config=config, may_be_unprotected=unprotected
+    )
+    wanted = mechanisms or (MECHANISM_DEFAULT,)
+    password = read_password(name, **source)
+    was_there = bootstrap_user(
+        registry, entries, name=name, password=password, mechanisms=wanted, iterations=iterations
+    )
+    say_done(session, name, "replaced" if was_there else "set", wanted)
 
 
 def registry_of(
@@ -22,11 +57,6 @@ def registry_of(
     Raises SettingError, and UsageError unless one is named. Raises UsageError too for a ZooKeeper whose nodes every
     client may change, unless that is meant.
     """
-    from odradek.broker.process.environment import REGISTRY_FILE
-    from odradek.cli.shared.property_files import read_entries
-    from odradek.foundation.private_files import make_private_directory
-    from odradek.foundation.settings.broker_settings import Settings
-
     if data is not None and zookeeper is not None:
         raise click.UsageError("--data and --zookeeper exclude each other; give one of them")
     entries = {} if config is None else read_entries(config, what="--config")
@@ -34,8 +64,6 @@ def registry_of(
         entries = {"log.dirs": data}
     connect = zookeeper or entries.get(_CONNECT)
     if connect:
-        from odradek.foundation.settings.areas.zookeeper import ZookeeperSettings
-
         if not may_be_unprotected and not ZookeeperSettings(entries).zookeeper_set_acl:
             raise click.UsageError(
                 "every client of ZooKeeper could read and replace the keys of this user. Give --config FILE with "
@@ -67,8 +95,6 @@ def bootstrap_user(
     iterations: int,
 ) -> bool:
     """Whether the user had one of the passwords before. Raises StoreError, also for a registry in use."""
-    from odradek.security.authentication.scram import SALT_BYTES, ScramCredential
-
     credentials = {
         mechanism: ScramCredential.of_password(
             mechanism, password, salt=secrets.token_bytes(SALT_BYTES), iterations=iterations
@@ -79,9 +105,6 @@ def bootstrap_user(
 
 
 async def _write(registry: str, entries: Mapping[str, str], name: str, credentials: dict[str, str]) -> bool:
-    from odradek.metadata.image.first_users import write_first_user
-    from odradek.metadata.registry.registries import open_registry
-
     store = await open_registry(registry, entries=entries)
     try:
         return await write_first_user(store, name, credentials)

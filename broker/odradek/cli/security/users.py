@@ -138,7 +138,7 @@ def delete() -> None:
     help="Leave the keys of the user open to every client of ZooKeeper, where the network alone protects it.",
 )
 @session_options
-@run_in("odradek.cli.security.users_run")
+@run_in("odradek.cli.security.first_user")
 def bootstrap() -> None:
     """Write the first user into the registry, before any broker runs.
 

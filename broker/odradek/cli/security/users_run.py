@@ -9,7 +9,6 @@ from typing import Final
 
 import click
 
-from odradek.cli.security.first_user import bootstrap_user, registry_of
 from odradek.cli.security.users import MECHANISM_DEFAULT
 from odradek.cli.shared.options import CommandSession
 from odradek.cli.shared.output import say, show
@@ -106,7 +105,7 @@ def set_password(
             _raise_first(await ScramAdmin(client).alter(passwords=[one]))
 
     session.run(work)
-    _say_done(session, name, "set", wanted)
+    say_done(session, name, "set", wanted)
 
 
 def delete(session: CommandSession, *, name: str, mechanisms: tuple[str, ...]) -> None:
@@ -116,31 +115,7 @@ def delete(session: CommandSession, *, name: str, mechanisms: tuple[str, ...]) -
             _raise_first(await ScramAdmin(client).alter(removals=[ScramRemoval(name, mechanism)]))
         return wanted
 
-    _say_done(session, name, "deleted", session.run(work))
-
-
-def bootstrap(
-    session: CommandSession,
-    *,
-    name: str,
-    mechanisms: tuple[str, ...],
-    iterations: int,
-    data: str | None,
-    zookeeper: str | None,
-    config: str | None,
-    unprotected: bool,
-    **source: str | None,
-) -> None:
-    check_user_name(name)
-    registry, entries = registry_of(
-        data=data, zookeeper=zookeeper, config=config, may_be_unprotected=unprotected
-    )
-    wanted = mechanisms or (MECHANISM_DEFAULT,)
-    password = read_password(name, **source)
-    was_there = bootstrap_user(
-        registry, entries, name=name, password=password, mechanisms=wanted, iterations=iterations
-    )
-    _say_done(session, name, "replaced" if was_there else "set", wanted)
+    say_done(session, name, "deleted", session.run(work))
 
 
 async def _describe_users(client: Client, names: Sequence[str]) -> dict[str, dict[str, int]]:
@@ -160,6 +135,7 @@ def _raise_first(outcomes: Mapping[str, OdradekError | None]) -> None:
             raise failure
 
 
-def _say_done(session: CommandSession, name: str, verb: str, mechanisms: tuple[str, ...]) -> None:
+def say_done(session: CommandSession, name: str, verb: str, mechanisms: tuple[str, ...]) -> None:
+    """Print what was done to the passwords of a user."""
     document = {"user": name, "result": verb, "mechanisms": list(mechanisms)}
     say(session.output, f"{verb}  user {name}: {', '.join(mechanisms)}", document)

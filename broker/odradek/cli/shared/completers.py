@@ -14,6 +14,11 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
+from odradek.cli.shared import profiles
+from odradek.cli.shared.connection_settings import GivenOptions, new_client, resolve
+from odradek.client.properties import CLIENT_PROPERTIES, SCHEMA_REGISTRY_PROPERTIES
+from odradek.foundation.client_limits import COMPLETION_SECONDS_MAX
+
 if TYPE_CHECKING:
     from odradek.client.client import Client
 
@@ -50,8 +55,6 @@ def ask(ctx: click.Context, names: Names) -> list[str]:
     """The names that `names` finds by the connection that the line names so far. Raises TimeoutError and any other
     failure.
     """
-    from odradek.cli.shared.connection_settings import GivenOptions, new_client, resolve
-    from odradek.foundation.client_limits import COMPLETION_SECONDS_MAX
 
     def read_given(params: dict[str, str | None]) -> GivenOptions:
         return GivenOptions(
@@ -171,8 +174,6 @@ def assignments_of(keys: Completer) -> Completer:
 
 
 def complete_profiles(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
-    from odradek.cli.shared import profiles
-
     try:
         return complete_from(ctx, param, profiles.names(), incomplete)
     except OSError:
@@ -180,8 +181,6 @@ def complete_profiles(ctx: click.Context, param: click.Parameter, incomplete: st
 
 
 def complete_properties(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
-    from odradek.client.properties import CLIENT_PROPERTIES, SCHEMA_REGISTRY_PROPERTIES
-
     return complete_from(ctx, param, (*CLIENT_PROPERTIES, *SCHEMA_REGISTRY_PROPERTIES), incomplete)
 
 

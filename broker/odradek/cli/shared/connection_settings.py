@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from odradek.cli.shared import profiles
 from odradek.cli.shared.environment import (
     BOOTSTRAP_VARIABLE,
     PROFILE_VARIABLE,
     SCHEMA_REGISTRY_VARIABLE,
 )
+from odradek.cli.shared.property_files import read_property_file
+from odradek.client.addresses import parse_addresses
 from odradek.client.properties import (
     API_TIMEOUT_MS,
     BOOTSTRAP_SERVERS,
@@ -33,6 +36,7 @@ from odradek.client.properties import (
     ReadProperties,
     security_of,
 )
+from odradek.foundation.errors import SettingError
 
 if TYPE_CHECKING:
     from odradek.client.client import Client
@@ -131,8 +135,6 @@ def resolve(given: GivenOptions) -> ClientSettings:
 
     profile = _lay_profile(given, lay)
     if given.command_config is not None:
-        from odradek.cli.shared.property_files import read_property_file
-
         lay(read_property_file(given.command_config), given.command_config)
     if from_environment := os.environ.get(BOOTSTRAP_VARIABLE):
         _warn_of_hidden(values, given, from_environment, warnings)
@@ -151,8 +153,6 @@ def resolve(given: GivenOptions) -> ClientSettings:
 
 
 def _lay_profile(given: GivenOptions, lay: Callable[[ReadProperties, str], None]) -> str | None:
-    from odradek.cli.shared import profiles
-
     name, named_by = given.profile, "--profile"
     if name is None:
         name, named_by = os.environ.get(PROFILE_VARIABLE) or None, f"${PROFILE_VARIABLE}"
@@ -178,12 +178,8 @@ def _warn_of_hidden(
 
 
 def _check_bootstrap(bootstrap: Sourced) -> None:
-    from odradek.client.addresses import parse_addresses
-
     try:
         parse_addresses(bootstrap.value)
     except ValueError as failure:
-        from odradek.foundation.errors import SettingError
-
         kind = click.UsageError if bootstrap.source == BOOTSTRAP_OPTION else SettingError
         raise kind(f"{bootstrap.source}: {failure}") from failure

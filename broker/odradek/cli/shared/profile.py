@@ -26,6 +26,7 @@ from odradek.client.properties import (
     hide_secret,
     read_client_properties,
 )
+from odradek.foundation.errors import OdradekError
 from odradek.foundation.verb_groups import VerbGroup
 
 set_option = click.option(
@@ -141,8 +142,6 @@ def list_profiles(session: CommandSession) -> None:
     Examples:
       odradek profile list
     """
-    from odradek.foundation.errors import OdradekError
-
     chosen = _choose_profile()
     documents: list[dict[str, object]] = []
     for name in profiles.names():

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from odradek.cli.shared.property_files import read_entries
 from odradek.client.properties import ReadProperties, read_client_properties
 from odradek.foundation.errors import SettingError
 
@@ -72,8 +73,6 @@ def use(name: str | None) -> None:
 
 def entries(name: str, *, named_by: str = "") -> dict[str, str]:
     """The entries of a profile's file, unchecked. Raises FileNotFoundError, which names the profiles that exist."""
-    from odradek.cli.shared.property_files import read_entries
-
     path = path_of(name)
     if not path.exists():
         raise _not_there(name, named_by=named_by)

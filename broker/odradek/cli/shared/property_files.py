@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from odradek.client.properties import ReadProperties, read_client_properties
+from odradek.foundation.client_limits import CLIENT_PROPERTIES_BYTES_MAX
+from odradek.foundation.errors import SettingError
+from odradek.foundation.settings.file import parse_properties
 
 
 def read_property_file(path: str) -> ReadProperties:
@@ -12,10 +15,6 @@ def read_property_file(path: str) -> ReadProperties:
 
 def read_entries(path: str, *, what: str) -> dict[str, str]:
     """The unchecked entries of a property file. Raises FileNotFoundError, and SettingError naming `what`."""
-    from odradek.foundation.client_limits import CLIENT_PROPERTIES_BYTES_MAX
-    from odradek.foundation.errors import SettingError
-    from odradek.foundation.settings.file import parse_properties
-
     try:
         with open(path, "rb") as file:
             data = file.read(CLIENT_PROPERTIES_BYTES_MAX + 1)

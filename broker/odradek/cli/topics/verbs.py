@@ -84,7 +84,7 @@ def create() -> None:
     help="Back to the default; may be repeated.",
 )
 @session_options
-@run_in("odradek.cli.topics.verbs_run")
+@run_in("odradek.cli.topics.alter_run")
 def alter() -> None:
     """Give a topic more partitions, more or fewer replicas, or other settings. More partitions change the partition of
     a key: records of one key may then be in two partitions. New replicas count when they are in sync; `odradek reassign
@@ -132,7 +132,7 @@ def delete() -> None:
 )
 @click.option("--execute", is_flag=True, help="Do it: for --unclean, since it may lose records.")
 @session_options
-@run_in("odradek.cli.topics.verbs_run")
+@run_in("odradek.cli.topics.alter_run")
 def elect_leaders() -> None:
     """Elect the preferred leaders again, or with --unclean leaders of partitions that have none. Without names all
     topics are meant.

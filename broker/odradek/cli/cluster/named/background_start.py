@@ -14,6 +14,7 @@ from odradek.cli.cluster.start_options import LOG_FORMATS, LOG_LEVELS, StartArgu
 from odradek.cli.cluster.start_run import entries_of, settings_of
 from odradek.cli.exit_codes import ExitCode
 from odradek.cli.shared.environment import BOOTSTRAP_VARIABLE
+from odradek.cli.shared.output import print_error
 from odradek.foundation import interpreter
 from odradek.foundation.client_limits import NAMED_BROKER_LOG_BYTES_MAX, NAMED_BROKER_START_SECONDS_MAX
 from odradek.foundation.errors import OdradekError, SettingError
@@ -191,7 +192,6 @@ def _last_words(log: Path) -> str:
 
 def _report(broker: NamedBroker, process: RunningProcess, what: str, *, with_hints: bool) -> int:
     from odradek.cli.shared.hints import command_name, hints
-    from odradek.cli.shared.output import print_error
 
     bootstrap = str(process.bootstrap)
     print_error(f"{broker.name!r} {what}: {bootstrap}, process {process.pid}, records in {broker.data}")
