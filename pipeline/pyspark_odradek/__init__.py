@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
+from pyspark_odradek import late
+
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
         DataSourceReader,
@@ -29,27 +31,16 @@ class DefaultSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of the stock connector. Raises OptionError."""
-        from odradek_pipeline.settings.options import READING, Options
-        from odradek_pipeline.source.arrow import schema
-
-        return schema(with_headers=Options(self.options, READING)["includeHeaders"])
+        return late.schema(with_headers=late.Options(self.options, late.READING)["includeHeaders"])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from odradek_pipeline.source.batch import BatchReader
-
-        return BatchReader(self.options)
+        return late.BatchReader(self.options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from odradek_pipeline.source.stream import StreamReader
-
-        return StreamReader(self.options)
+        return late.StreamReader(self.options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from odradek_pipeline.sink.writers import BatchWriter
-
-        return BatchWriter(self.options, schema, overwrite)
+        return late.BatchWriter(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        from odradek_pipeline.sink.writers import StreamWriter
-
-        return StreamWriter(self.options, schema, overwrite)
+        return late.StreamWriter(self.options, schema, overwrite)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek_pipeline.cli.console import TerminalConsole
+from odradek_pipeline.cli.terminal_console import TerminalConsole
 from odradek_pipeline.work.command import Summary
 
 

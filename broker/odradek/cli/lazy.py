@@ -1,13 +1,9 @@
-"""The doors of the command line: a verb is declared in one module, and runs in another, loaded when it is called.
-
-`odradek topics` does not pay for `odradek perf`, and the help of a verb does not pay for a client.
-"""
+"""A click group whose verbs are imported when they are called: `odradek topics` does not pay for `odradek perf`."""
 
 from __future__ import annotations
 
-import functools
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -33,19 +29,3 @@ class LazyGroup(VerbGroup):
         command = getattr(importlib.import_module(module_name), attribute)
         assert isinstance(command, click.Command), place
         return command
-
-
-def run_in(module_name: str) -> Callable[[Callable[[], None]], Callable[..., object]]:
-    """Makes a declaration, which has the options and the help of a verb, a verb: the function of the same name in
-    this module does it.
-    """
-
-    def decorate(declaration: Callable[[], None]) -> Callable[..., object]:
-        @functools.wraps(declaration)
-        def call(*arguments: object, **options: object) -> object:
-            run = getattr(importlib.import_module(module_name), declaration.__name__)
-            return run(*arguments, **options)
-
-        return call
-
-    return decorate

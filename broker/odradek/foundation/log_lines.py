@@ -13,6 +13,7 @@ loggers of a process, those of libraries too, and its standard error:
 from __future__ import annotations
 
 import copy
+import json
 import logging
 import sys
 import time
@@ -71,8 +72,6 @@ class JsonLines(logging.Formatter):
         if not trace:
             yield _json(fields, "message")
             return
-        import json
-
         whole = json.dumps({**fields, "trace": "\n".join(trace)}, ensure_ascii=False)
         if _size(whole) <= LOG_LINE_BYTES_MAX - 1:
             yield whole
@@ -261,8 +260,6 @@ def _lines_max(record: logging.LogRecord) -> int:
 
 def _json(fields: dict[str, str], longest: str) -> str:
     """`fields` as one object within the bound, the one named `longest` truncated as far as it takes."""
-    import json
-
     text = fields[longest]
     kept = LOG_LINE_BYTES_MAX
     while True:

@@ -1,7 +1,13 @@
-"""The groups of command lines by click, of all three distributions: what a user sees of their verbs."""
+"""The groups of command lines by click, of all three distributions: what a user sees of their verbs.
+
+A verb is declared in one module, and runs in another, which is loaded when it is called. So its help needs no client.
+"""
 
 from __future__ import annotations
 
+import functools
+import importlib
+from collections.abc import Callable
 from typing import Final
 
 import click
@@ -35,3 +41,19 @@ class VerbGroup(click.Group):
             if nearest is None or "Did you mean" in failure.message:
                 raise
             raise click.UsageError(f"{failure.message} Did you mean {nearest!r}?", ctx) from failure
+
+
+def run_in(module_name: str) -> Callable[[Callable[[], None]], Callable[..., object]]:
+    """Makes a declaration, which has the options and the help of a verb, a verb: the function of the same name in
+    this module does it.
+    """
+
+    def decorate(declaration: Callable[[], None]) -> Callable[..., object]:
+        @functools.wraps(declaration)
+        def call(*arguments: object, **options: object) -> object:
+            run = getattr(importlib.import_module(module_name), declaration.__name__)
+            return run(*arguments, **options)
+
+        return call
+
+    return decorate

@@ -16,6 +16,7 @@ from typing import Protocol
 from odradek.foundation.errors import OdradekError, SettingError
 from odradek.foundation.scheduling import SHORT_NANOSECONDS, ask_for_slices
 from odradek.foundation.settings.broker_settings import Settings
+from odradek.server import late
 from odradek.server.garbage import searches_at_quiet_moments
 from odradek.server.start import (
     EXIT_CLEAN,
@@ -66,16 +67,13 @@ def run_controller(settings: Settings, *, registry: str, admin: Address | None =
 async def _serve_broker(
     settings: Settings, *, registry: str, admin: Address | None, linger_seconds: float
 ) -> int:
-    from odradek.broker.process.broker_process import BrokerProcess
-    from odradek.broker.process.cluster_control import ClusterControl
-
     ending = _Ending()
-    broker = BrokerProcess(settings, control=ClusterControl(registry=registry, on_fatal=ending.fail))
+    broker = late.BrokerProcess(
+        settings, control=late.ClusterControl(registry=registry, on_fatal=ending.fail)
+    )
 
     def make_http(address: Address) -> _Http:
-        from odradek.server.http.cluster_admin import ClusterAdminServer
-
-        return ClusterAdminServer(broker, host=address[0], port=address[1])
+        return late.ClusterAdminServer(broker, host=address[0], port=address[1])
 
     def ready() -> str:
         addresses = " ".join(str(endpoint) for endpoint in broker.endpoints)
@@ -87,22 +85,17 @@ async def _serve_broker(
 
 
 async def _serve_controller(settings: Settings, *, registry: str, admin: Address | None) -> int:
-    from odradek.server.controller.controller_process import ControllerProcess
-
     ending = _Ending()
-    controller = ControllerProcess(settings, registry=registry)
+    controller = late.ControllerProcess(settings, registry=registry)
 
     def make_http(address: Address) -> _Http:
-        from odradek.server.http.admin import HttpServer, guard_of
-        from odradek.server.http.cluster_metrics import register_controller
-
-        server = HttpServer(
+        server = late.HttpServer(
             checks={"serving": controller.not_ready},
             host=address[0],
             port=address[1],
-            guard=guard_of(settings, controller.client_configs, login_secret=controller.login_secret),
+            guard=late.guard_of(settings, controller.client_configs, login_secret=controller.login_secret),
         )
-        register_controller(controller, server.registry)
+        late.register_controller(controller, server.registry)
         return server
 
     def ready() -> str:

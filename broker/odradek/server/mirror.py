@@ -13,6 +13,7 @@ import sys
 from odradek.foundation.errors import OdradekError
 from odradek.mirror.mirror import Mirror
 from odradek.mirror.settings import MirrorSettings
+from odradek.server import late
 from odradek.server.start import EXIT_CLEAN, EXIT_FAILED, follow_signals, run_loop
 
 logger = logging.getLogger(__name__)
@@ -29,9 +30,7 @@ async def _serve(settings: MirrorSettings, *, admin: tuple[str, int] | None) -> 
     mirror = Mirror(settings)
     http = None
     if admin is not None:
-        from odradek.server.http.mirror_admin import MirrorAdminServer
-
-        http = MirrorAdminServer(mirror, host=admin[0], port=admin[1])
+        http = late.MirrorAdminServer(mirror, host=admin[0], port=admin[1])
         await http.start()
     running = asyncio.create_task(mirror.run(), name="mirror")
     started = asyncio.create_task(mirror.started.wait(), name="mirror has started")

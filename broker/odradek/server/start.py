@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from odradek.foundation.errors import OdradekError, SettingError
 from odradek.foundation.event_loop import new_event_loop
 from odradek.foundation.settings.broker_settings import Settings
+from odradek.server import late
 from odradek.server.garbage import searches_at_quiet_moments
 
 if TYPE_CHECKING:
@@ -81,16 +82,12 @@ async def _serve(
     follow_signals(stopping)
     faults: Faults | None = None
     if testing_faults:
-        from odradek.broker.process.testing_faults import Faults
-
-        faults = Faults()
+        faults = late.Faults()
     admin_server: AdminServer | None = None
     try:
         broker = BrokerProcess(settings, control=LocalControl(faults=faults))
         if admin is not None:
-            from odradek.server.http.admin import AdminServer
-
-            admin_server = AdminServer(broker, host=admin[0], port=admin[1], faults=faults)
+            admin_server = late.AdminServer(broker, host=admin[0], port=admin[1], faults=faults)
             await admin_server.start()
         await broker.start()
     except (OdradekError, OSError) as error:

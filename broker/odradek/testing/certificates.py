@@ -1,35 +1,22 @@
 """A certificate for 127.0.0.1 and localhost, and the authority that has signed it.
 
-cryptography is loaded with the first certificate: a broker without TLS needs none.
+This module is loaded with the first certificate: a broker without TLS needs no cryptography.
 """
 
 from __future__ import annotations
 
 import datetime
 import ipaddress
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 _DAYS = 30
 
 
 def make_certificates() -> tuple[bytes, bytes]:
-    """The authority's certificate, and the broker's key with its certificate; both as PEM, valid for 30 days.
-
-    Raises ModuleNotFoundError, with what to install, where cryptography is missing.
-    """
-    try:
-        from cryptography import x509
-        from cryptography.hazmat.primitives import hashes, serialization
-        from cryptography.hazmat.primitives.asymmetric import ec
-    except ModuleNotFoundError as failure:
-        raise ModuleNotFoundError(
-            "a broker with TLS needs cryptography to make its certificate: pip install 'odradek[security]'",
-            name=failure.name,
-        ) from failure
+    """The authority's certificate, and the broker's key with its certificate; both as PEM, valid for 30 days."""
     authority_key, broker_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     key_id = x509.SubjectKeyIdentifier.from_public_key(authority_key.public_key())
     signs = dict.fromkeys(
@@ -66,8 +53,6 @@ def make_certificates() -> tuple[bytes, bytes]:
 
 def _certificate_of(name: str, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
     """A certificate of this name that the authority is to sign."""
-    from cryptography import x509
-
     now = datetime.datetime.now(datetime.UTC)
 
     def make_name(text: str) -> x509.Name:

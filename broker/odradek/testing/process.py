@@ -7,7 +7,7 @@
 
 The pipe makes leaks impossible: it closes when the test process ends, in any way. The broker is a process and not a
 thread, because a test can kill a process, and because its loop must not share the test's. Little but the standard
-library is imported here; the client is imported with the first topic.
+library and the names of settings is imported here; the client is imported with the first topic.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ under pytest-xdist: each worker has its own brokers, on ports that the kernel ch
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -43,13 +43,11 @@ def odradek_broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[TestBroker]:
     """A running broker of this test's own; see `odradek.testing.TestBroker`."""
-    from odradek.testing.process import TestBroker
-
     _show_logs(request.config)
     settings = _ini_settings(request.config)
     for marker in reversed(list(request.node.iter_markers(MARKER))):
         settings.update(_marker_settings(marker))
-    with TestBroker(tmp_path_factory.mktemp("odradek"), settings=settings) as broker:
+    with _test_broker(tmp_path_factory, settings) as broker:
         yield broker
 
 
@@ -60,16 +58,19 @@ def odradek_broker_session(
     """One broker for the whole session (for each worker, under xdist): faster, but all tests share its topics and
     groups.
     """
-    from odradek.testing.process import TestBroker
-
     _show_logs(request.config)
-    with TestBroker(tmp_path_factory.mktemp("odradek"), settings=_ini_settings(request.config)) as broker:
+    with _test_broker(tmp_path_factory, _ini_settings(request.config)) as broker:
         yield broker
 
 
-def _ini_settings(config: pytest.Config) -> dict[str, object]:
-    from odradek.testing.settings import setting_texts
+def _test_broker(tmp_path_factory: pytest.TempPathFactory, settings: Mapping[str, object]) -> TestBroker:
+    """pytest loads the plugin in every run, and this with the first broker."""
+    from odradek.testing.process import TestBroker
 
+    return TestBroker(tmp_path_factory.mktemp("odradek"), settings=settings)
+
+
+def _ini_settings(config: pytest.Config) -> dict[str, object]:
     settings: dict[str, object] = {}
     for line in config.getini(INI_SETTINGS):
         if not line.strip() or line.lstrip().startswith("#"):
@@ -79,23 +80,28 @@ def _ini_settings(config: pytest.Config) -> dict[str, object]:
             raise pytest.UsageError(f"{INI_SETTINGS}: {line!r} is not a setting; write key=value")
         settings[key.strip()] = value.strip()
     try:
-        setting_texts(settings, source=INI_SETTINGS)
+        _check_settings(settings, source=INI_SETTINGS)
     except ValueError as problem:
         raise pytest.UsageError(str(problem)) from None
     return settings
 
 
 def _marker_settings(marker: pytest.Mark) -> dict[str, object]:
-    from odradek.testing.settings import setting_texts
-
     name = f"@pytest.mark.{MARKER}"
     if marker.kwargs or len(marker.args) != 1:
         raise pytest.UsageError(f'{name} takes one mapping of settings: {name}({{"num.partitions": 3}})')
     try:
-        setting_texts(marker.args[0], source=name)
+        _check_settings(marker.args[0], source=name)
     except (TypeError, ValueError) as problem:
         raise pytest.UsageError(str(problem)) from None
     return dict(marker.args[0])
+
+
+def _check_settings(settings: Mapping[str, object], *, source: str) -> None:
+    """Raises as `odradek.testing.settings.setting_texts`."""
+    from odradek.testing.settings import setting_texts
+
+    setting_texts(settings, source=source)
 
 
 class _BrokerLogs:

@@ -66,8 +66,13 @@ class ListenerSecurity:
         """Make the certificate, unless it is there. Raises ModuleNotFoundError where cryptography is missing."""
         if not self.has_tls or self._broker_file.exists():
             return
-        from odradek.testing.certificates import make_certificates
-
+        try:
+            from odradek.testing.certificates import make_certificates
+        except ModuleNotFoundError as failure:
+            raise ModuleNotFoundError(
+                "a broker with TLS needs cryptography to make its certificate: pip install 'odradek[security]'",
+                name=failure.name,
+            ) from failure
         authority, broker = make_certificates()
         self.ca_file.write_bytes(authority)
         self._broker_file.touch(mode=0o600)

@@ -7,6 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from odradek.foundation.settings.areas.protection import protection_setting_of
+from odradek.foundation.settings.areas.unused import RETIRED_PREFIXES
+from odradek.foundation.settings.broker_settings import all_settings, find_setting
+from odradek.foundation.words import nearest_name
+
 
 def setting_texts(given: Mapping[str, object], *, source: str = "settings") -> dict[str, str]:
     """The settings in the form of `server.properties`. Raises ValueError naming every unknown key, TypeError for keys
@@ -22,11 +27,6 @@ def setting_texts(given: Mapping[str, object], *, source: str = "settings") -> d
 
 def _problem(key: object) -> str | None:
     """The error for an unknown key, with the nearest one; None for a known key."""
-    from odradek.foundation.settings.areas.protection import protection_setting_of
-    from odradek.foundation.settings.areas.unused import RETIRED_PREFIXES
-    from odradek.foundation.settings.broker_settings import all_settings, find_setting
-    from odradek.foundation.words import nearest_name
-
     if not isinstance(key, str):
         return f"a key has to be a str, not {key!r}"
     if (

@@ -10,11 +10,14 @@ import ipaddress
 import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-if TYPE_CHECKING:
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 ORGANIZATION: Final = "odradek.io"
 """Part of the subjects of brokers and operators. Users' certificates have a name only, so none can be taken for one."""
@@ -43,10 +46,6 @@ class CertificateFacts(NamedTuple):
 
 def make_authority(common_name: str, *, days: int, now: datetime) -> KeyPair:
     """An authority that signs itself. Its subject is its own: authorities of one name would be taken for each other."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import NameOID
-
     key = ec.generate_private_key(ec.SECP256R1())
     number = x509.random_serial_number() % 2**48
     subject = x509.Name(
@@ -77,11 +76,6 @@ def issue(
 
     It ends with its authority at the latest.
     """
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
     key = ec.generate_private_key(ec.SECP256R1())
     issuer, issuer_key = _load(authority.certificate), _load_key(authority.key)
     parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization)] if organization else []
@@ -108,10 +102,6 @@ def issue(
 
 def read_authority(certificates: str, key: str) -> KeyPair:
     """An authority of others: the first of its certificates, and its key. Raises ValueError with what is wrong."""
-    from cryptography import x509
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.asymmetric import ec, rsa
-
     try:
         first = split_certificates(certificates)[0]
         found = _load(first)
@@ -146,9 +136,6 @@ def has_same_key(certificate: str, other: str) -> bool:
 
 def facts_of(certificate: str) -> CertificateFacts:
     """Return the facts of a certificate. Raises ValueError for a text that is none."""
-    from cryptography import x509
-    from cryptography.x509.oid import NameOID
-
     found = _load(certificate)
     try:
         alternative = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -164,8 +151,6 @@ def facts_of(certificate: str) -> CertificateFacts:
 
 def is_issued_by(certificate: str, authority: str) -> bool:
     """Whether the authority's key has signed this certificate; False too where one of them is none."""
-    from cryptography.exceptions import InvalidSignature
-
     try:
         _load(certificate).verify_directly_issued_by(_load(authority))
     except (ValueError, TypeError, InvalidSignature):
@@ -175,8 +160,6 @@ def is_issued_by(certificate: str, authority: str) -> bool:
 
 def pkcs12_of(pair: KeyPair, authority: str, *, name: str, password: str) -> bytes:
     """Key, certificate and authority in one file for Java and others. No two are the same bytes."""
-    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
-
     return pkcs12.serialize_key_and_certificates(
         name.encode(),
         _load_key(pair.key),
@@ -189,9 +172,6 @@ def pkcs12_of(pair: KeyPair, authority: str, *, name: str, password: str) -> byt
 def _sign_by_itself(
     subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, days: int, now: datetime
 ) -> KeyPair:
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes
-
     builder = _builder(subject, subject, key, now=now, until=now + timedelta(days=days))
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     usage = x509.KeyUsage(
@@ -217,8 +197,6 @@ def _builder(
     now: datetime,
     until: datetime,
 ) -> x509.CertificateBuilder:
-    from cryptography import x509
-
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -232,8 +210,6 @@ def _builder(
 
 
 def _general_name(name: str) -> x509.GeneralName:
-    from cryptography import x509
-
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
@@ -241,8 +217,6 @@ def _general_name(name: str) -> x509.GeneralName:
 
 
 def _pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> KeyPair:
-    from cryptography.hazmat.primitives import serialization
-
     text = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
@@ -250,12 +224,8 @@ def _pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Key
 
 
 def _load(certificate: str) -> x509.Certificate:
-    from cryptography import x509
-
     return x509.load_pem_x509_certificate(certificate.encode())
 
 
 def _load_key(key: str) -> Any:
-    from cryptography.hazmat.primitives import serialization
-
     return serialization.load_pem_private_key(key.encode(), password=None)

@@ -6,18 +6,15 @@ are called.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import socket
-import sys
 from typing import Any
 
 import click
 
 from odradek.foundation.log_lines import JsonLines, TextLines, log_to_standard_error
-from odradek.foundation.verb_groups import VerbGroup
-from odradek_operator.foundation.settings import OperatorSettings
+from odradek.foundation.verb_groups import VerbGroup, run_in
 
 _OF_THE_OPERATOR = ("kopf", "kubernetes", "yaml")
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -76,19 +73,9 @@ def main() -> None:
     default="text",
     help="Text or JSON lines.",
 )
-def run(http: str, log_level: str, log_format: str, home: str | None, **given: Any) -> None:
+@run_in("odradek_operator.main.commands")
+def run() -> None:
     """Run the operator until SIGTERM or Ctrl-C."""
-    from odradek_operator.main.run import run_operator
-
-    set_up_logging(log_level, log_format)
-    host, _, port = http.rpartition(":")
-    if not port.isdecimal():
-        raise click.BadParameter(f"{http} is not HOST:PORT", param_hint="--http")
-    given["namespaces"] = tuple(given["namespaces"])
-    settings = OperatorSettings(
-        http_host=host.strip("[]") or "0.0.0.0", http_port=int(port), home=home or "", **given
-    )
-    sys.exit(run_operator(settings))
 
 
 @main.command("strip-finalizers")
@@ -96,24 +83,13 @@ def run(http: str, log_level: str, log_format: str, home: str | None, **given: A
     "--namespace", "namespaces", multiple=True, help="Only there. May be repeated; default: everywhere."
 )
 @click.option("--lease", help="NAMESPACE/NAME of the operator's Lease, to delete it as well.")
-def strip_finalizers(namespaces: tuple[str, ...], lease: str | None) -> None:
+@run_in("odradek_operator.main.commands")
+def strip_finalizers() -> None:
     """Take the operator's finalizer off every resource, so that all can be deleted without an operator.
 
     Nothing is removed from any cluster of brokers. For a namespace that hangs in Terminating, and before the operator
     is uninstalled for good.
     """
-    from odradek_operator.gateways.kubernetes import KubernetesError, NoAccess
-    from odradek_operator.main.run import with_kubernetes
-    from odradek_operator.main.strip_finalizers import strip
-
-    set_up_logging("warning", "text")
-    try:
-        stripped = asyncio.run(
-            with_kubernetes(lambda kubernetes: strip(kubernetes, namespaces, lease=lease, say=click.echo))
-        )
-    except (NoAccess, KubernetesError) as failure:
-        raise click.ClickException(str(failure)) from failure
-    click.echo(f"{stripped} resources were released")
 
 
 @main.command("check-upgrade")
@@ -121,26 +97,13 @@ def strip_finalizers(namespaces: tuple[str, ...], lease: str | None) -> None:
     "--namespace", "namespaces", multiple=True, help="Only there. May be repeated; default: everywhere."
 )
 @click.option("--broker-image", default="", help="The image of Clusters that name none.")
-def check_upgrade(namespaces: tuple[str, ...], broker_image: str) -> None:
+@run_in("odradek_operator.main.commands")
+def check_upgrade() -> None:
     """Say whether this version of the operator may take over the Clusters that there are. Nothing is changed.
 
     Exit code 1 where it may not: brokers have run an unknown version, or a Cluster's image cannot read what they
     wrote. The chart runs it before each upgrade and rollback.
     """
-    from odradek_operator.gateways.kubernetes import KubernetesError, NoAccess
-    from odradek_operator.main.check_upgrade import check_upgrade as check
-    from odradek_operator.main.run import with_kubernetes
-
-    set_up_logging("warning", "text")
-    try:
-        problems = asyncio.run(
-            with_kubernetes(
-                lambda kubernetes: check(kubernetes, namespaces, broker_image=broker_image, say=click.echo)
-            )
-        )
-    except (NoAccess, KubernetesError) as failure:
-        raise click.ClickException(str(failure)) from failure
-    sys.exit(1 if problems else 0)
 
 
 @main.command()
@@ -153,7 +116,8 @@ def check_upgrade(namespaces: tuple[str, ...], broker_image: str) -> None:
 )
 @click.option("--cluster", required=True, help="The name of the Cluster that the resources are for.")
 @click.option("--namespace", help="The resources' namespace. Default: none is written.")
-def export(topics: tuple[str, ...], bootstrap: str, cluster: str, namespace: str | None) -> None:
+@run_in("odradek_operator.main.export_command")
+def export() -> None:
     """Write Topic resources for TOPICS, or for all topics that a cluster has, to standard output.
 
     \b
@@ -162,16 +126,6 @@ def export(topics: tuple[str, ...], bootstrap: str, cluster: str, namespace: str
 
     Applied, they take the topics over as they are.
     """
-    from odradek.foundation.errors import OdradekError
-    from odradek_operator.main.export import export as exported
-
-    set_up_logging("warning", "text")
-    try:
-        documents = asyncio.run(exported(bootstrap, cluster=cluster, namespace=namespace, names=topics))
-    except (OdradekError, ValueError) as failure:
-        raise click.ClickException(str(failure)) from failure
-    for document in documents:
-        click.echo(document, nl=False)
 
 
 def set_up_logging(level: str, form: str) -> None:

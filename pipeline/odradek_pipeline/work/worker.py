@@ -46,6 +46,7 @@ from odradek_pipeline.settings.groups import (
     SparkSettings,
     TableUse,
 )
+from odradek_pipeline.work import late
 from odradek_pipeline.work.command import RANGES, Console, Summary
 from odradek_pipeline.work.metrics import RunMetrics, expose_metrics
 from odradek_pipeline.work.reading.reader import Reader, ReadOptions
@@ -268,28 +269,18 @@ def open_output(spark: SparkSession, kind: str, location: str) -> TableOutput:
     Raises JobRefusedError.
     """
     if kind == PARQUET:
-        from odradek_pipeline.outputs.parquet.output import ParquetOutput
-
-        return ParquetOutput(spark, location)
+        return late.ParquetOutput(spark, location)
     if kind == DELTA:
-        from odradek_pipeline.outputs.delta import DeltaOutput
-
-        return DeltaOutput(spark, location)
+        return late.DeltaOutput(spark, location)
     if kind == ICEBERG:
-        from odradek_pipeline.outputs.iceberg import IcebergOutput
-
-        return IcebergOutput(spark, location)
+        return late.IcebergOutput(spark, location)
     raise JobRefusedError(f"there is no format {kind!r}: it must be {FORMATS}")
 
 
 def make_reader(name: str) -> Reader:
     """The reader of that name. Raises JobRefusedError."""
     if name == KAFKA:
-        from odradek_pipeline.work.reading.kafka import KafkaReader
-
-        return KafkaReader()
+        return late.KafkaReader()
     if name == ODRADEK:
-        from odradek_pipeline.work.reading.odradek import OdradekReader
-
-        return OdradekReader()
+        return late.OdradekReader()
     raise JobRefusedError(f"there is no reader {name!r}: it must be {READERS}")

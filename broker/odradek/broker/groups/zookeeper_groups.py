@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from odradek.broker.groups.administration import GroupOverview, GroupSummary, MemberSummary
 from odradek.broker.groups.schema import OffsetAndMetadata
+from odradek.client.classic.errors import InvalidConfigException
+from odradek.client.classic.registrations import parse_registration
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import CoordinatorNotAvailable, GroupIdNotFound
 from odradek.foundation.ids import TopicPartition
@@ -38,6 +40,7 @@ from odradek.foundation.registry_errors import StoreAccessDenied, StoreError
 from odradek.foundation.tasks import TaskOwner
 from odradek.metadata.image.image import ImageHolder
 from odradek.metadata.registry.store import Node, Store, children_or_none
+from odradek.wire.protocol.consumer import build_assignment, build_subscription
 
 if TYPE_CHECKING:
     from odradek.client.classic.registrations import Registration
@@ -185,9 +188,6 @@ class ZookeeperGroups:
 
     async def _members(self, group_id: str) -> dict[str, Registration | None]:
         """The consumers; None for one whose node cannot be read."""
-        from odradek.client.classic.errors import InvalidConfigException
-        from odradek.client.classic.registrations import parse_registration
-
         folder = f"{_CONSUMERS}/{group_id}/ids"
         names = await _readable_children(self._store, folder)
         found: dict[str, Registration | None] = {}
@@ -281,8 +281,6 @@ def _describe_member(
     owned: Mapping[str, Sequence[int]],
     topics: Iterable[str],
 ) -> MemberSummary:
-    from odradek.wire.protocol.consumer import build_assignment, build_subscription
-
     name = consumer_id.removeprefix(f"{group_id}_")
     # HOST-MILLISECONDS-RANDOM, unless the program has chosen a name.
     host, *rest = name.rsplit("-", 2)

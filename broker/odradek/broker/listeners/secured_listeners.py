@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
+from odradek.broker.listeners import late
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.endpoints import Endpoint
 from odradek.foundation.errors import SettingError
@@ -85,32 +86,25 @@ class SecuredListeners:
             write_no_core_file()
 
     def _add_tls(self, settings: Settings, name: str, *, is_sasl: bool) -> None:
-        from odradek.security.tls.listener import ListenerTls, listener_tls
-
         def options(current: Settings) -> TlsOptions:
-            return listener_tls(current, name, is_sasl=is_sasl)
+            return late.listener_tls(current, name, is_sasl=is_sasl)
 
-        listening = ListenerTls(options(settings))
+        listening = late.ListenerTls(options(settings))
         self._follow(listening.followed, options)
         self._tls[name] = listening
 
     def _add_sasl(self, settings: Settings, name: str, client_configs: Callable[[], ClientConfigs]) -> None:
-        from odradek.security.authentication.listener import listener_sasl
-        from odradek.security.authentication.scram_users import UnknownUsers, credentials_of
-
         find_token = None
         if self._tokens is not None and settings.delegation_token_secret_key:
-            from odradek.security.authentication.delegation_tokens import tokens_as_credentials
-
-            find_token = tokens_as_credentials(
+            find_token = late.tokens_as_credentials(
                 self._tokens, settings.delegation_token_secret_key, now_ms=_now_ms
             )
-        sasl = self._sasl[name] = listener_sasl(
+        sasl = self._sasl[name] = late.listener_sasl(
             settings,
             name,
-            credentials_of(client_configs),
+            late.credentials_of(client_configs),
             find_token,
-            unknown_users=UnknownUsers(secret=self._login_secret, client_configs=client_configs),
+            unknown_users=late.UnknownUsers(secret=self._login_secret, client_configs=client_configs),
         )
         if sasl.key_set is not None:
             self.key_sets.append(sasl.key_set)
@@ -176,9 +170,7 @@ class SecuredListeners:
         """End connections whose credential is deleted, or whose token has ended; the result ends that."""
         if not self._sasl:
             return lambda: None
-        from odradek.broker.listeners.login_watch import LoginWatch
-
-        return LoginWatch(images, listeners, now_ms=_now_ms).stop
+        return late.LoginWatch(images, listeners, now_ms=_now_ms).stop
 
     def login_bounds(self, name: str) -> LoginBounds | None:
         """The bounds of clients that have not logged in, where they must."""
@@ -190,9 +182,7 @@ class SecuredListeners:
         sasl = self._sasl.get(name)
         if sasl is None:
             return dispatcher
-        from odradek.broker.requests.sasl_dispatch import SaslDispatcher
-
-        logins = SaslDispatcher(dispatcher, sasl, now=now)
+        logins = late.SaslDispatcher(dispatcher, sasl, now=now)
         self.logins[name] = logins.counters
         return logins
 
@@ -223,8 +213,6 @@ class SecuredListeners:
         if endpoint.security_protocol == "PLAINTEXT":
             return network
         listener = endpoint.listener_name
-        from odradek.network.secured import SecureNetwork, connection_security
-
         mechanism = settings.listener_value(listener, mechanism_key)
 
         def security(current: Settings) -> ConnectionSecurity:
@@ -233,11 +221,11 @@ class SecuredListeners:
                     return current.listener_value(listener, key, mechanism=mechanism, is_own=True)
                 return current.listener_value(listener, key)
 
-            return connection_security(
+            return late.connection_security(
                 endpoint.security_protocol, value, name=f"listener {listener}", mechanism_key=mechanism_key
             )
 
-        secured = SecureNetwork(
+        secured = late.SecureNetwork(
             network, security(settings), client_id=f"broker-{settings.effective_broker_id}"
         )
         if secured.followed is not None:

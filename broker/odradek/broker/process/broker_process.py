@@ -20,6 +20,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from odradek.broker.listeners.secured_listeners import SecuredListeners
+from odradek.broker.process import late
 from odradek.broker.process.connection_watch import ConnectionWatch
 from odradek.broker.process.coordinators import Coordinators
 from odradek.broker.process.environment import BrokerEnvironment
@@ -327,10 +328,8 @@ class BrokerProcess(Generic[ControlT]):
 
     def _new_cleaning_work(self) -> CleaningWork:
         # Most brokers of a test suite or a laptop never compact: the start does without these modules.
-        from odradek.broker.replication.cleaning_work import InlineWork, ProcessWork
-
         # A simulated disk cannot be seen from another process.
-        return ProcessWork() if isinstance(self._disk, SystemDisk) else InlineWork(self._disk)
+        return late.ProcessWork() if isinstance(self._disk, SystemDisk) else late.InlineWork(self._disk)
 
     async def _open_logs(self) -> None:
         """Open all logs in threads, so that a long recovery can be stopped and /healthz answers during it."""
@@ -476,9 +475,7 @@ class BrokerProcess(Generic[ControlT]):
     def _authorizer(self) -> Authorizer | None:
         if not self.settings.authorizer_class_name:
             return None
-        from odradek.metadata.image.authorization import authorizer_of
-
-        return authorizer_of(self.settings, self.images)
+        return late.authorizer_of(self.settings, self.images)
 
     def _apply_producer_rules(self, settings: Settings) -> None:
         rules = self.log_manager.producer_rules

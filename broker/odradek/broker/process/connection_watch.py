@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from odradek.broker.process import late
 from odradek.foundation.clock import Clock
 from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.image.image import ClusterImage, ImageHolder
@@ -56,19 +57,15 @@ class ConnectionWatch:
         if self.rates is None and not of_addresses and min(broker, *own.values()) >= _UNLIMITED:
             return
         # Most brokers bound nothing: their start does without these modules.
-        from odradek.broker.quotas.connection_rates import ConnectionRates
-        from odradek.broker.quotas.keys import QuotaKey
-        from odradek.broker.quotas.precedence import quota_tables
-
         if self.rates is None:
             between_brokers = settings.inter_broker_listener_name or settings.security_inter_broker_protocol
-            self.rates = ConnectionRates(
+            self.rates = late.ConnectionRates(
                 windows=settings.quota_window_num,
                 window_seconds=settings.quota_window_size_seconds,
                 exempt_listener=between_brokers.upper() if len(self._listeners) > 1 else "",
             )
         self.rates.change_listeners(broker=broker, listeners=own)
-        self.rates.change_addresses(quota_tables(of_addresses)[QuotaKey.CONNECTION])
+        self.rates.change_addresses(late.quota_tables(of_addresses)[late.QuotaKey.CONNECTION])
         for listener in self._listeners:
             listener.arrive = self._arrive_at(listener.name) if self.rates.is_on else None
 

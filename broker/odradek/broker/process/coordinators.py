@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from odradek.broker.process import late
 from odradek.broker.replication.hosted_partitions import HostedPartitions
+from odradek.broker.replication.inter_broker_client import InterBrokerClient, PeerTransport
 from odradek.broker.replication.producer_ids import ProducerIds
 from odradek.foundation.clock import Clock
 from odradek.foundation.limits import TRANSACTION_WRITE_MS_MAX
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from odradek.broker.groups.context import InThread
     from odradek.broker.groups.coordinator import GroupCoordinator
     from odradek.broker.groups.zookeeper_groups import ZookeeperGroups
-    from odradek.broker.replication.inter_broker_client import PeerTransport
     from odradek.broker.replication.transaction_verifier import TransactionVerifier
     from odradek.broker.transactions.coordinator import TransactionCoordinator
     from odradek.metadata.controller.api import ControllerApi
@@ -136,9 +137,7 @@ class Coordinators:
     def verifier(self) -> TransactionVerifier:
         """Asks transaction coordinators whether partitions of this broker belong to transactions."""
         if self.started_verifier is None:
-            from odradek.broker.replication.transaction_verifier import TransactionVerifier
-
-            self.started_verifier = TransactionVerifier(
+            self.started_verifier = late.TransactionVerifier(
                 self.peer_transport("verification"), self._images, current_settings=self._current_settings
             )
         return self.started_verifier
@@ -147,23 +146,19 @@ class Coordinators:
     def zookeeper_groups(self) -> ZookeeperGroups | None:
         """The groups that share partitions through the registry; None where consumers cannot reach it."""
         if self._zookeeper_groups is None and self._shared_registry is not None:
-            from odradek.broker.groups.zookeeper_groups import ZookeeperGroups
-
-            self._zookeeper_groups = ZookeeperGroups(
+            self._zookeeper_groups = late.ZookeeperGroups(
                 self._shared_registry, broker_id=self._broker_id, images=self._images, clock=self._clock
             )
         return self._zookeeper_groups
 
     def _make_groups(self) -> GroupCoordinator:
-        from odradek.broker.groups.coordinator import GroupCoordinator
-
         settings = self._settings
         log = self._topic_log(
             OFFSETS_TOPIC,
             new_topic_partitions=settings.offsets_topic_num_partitions,
             commit_timeout_ms=settings.offsets_commit_timeout_ms,
         )
-        self.started_groups = GroupCoordinator(
+        self.started_groups = late.GroupCoordinator(
             log,
             clock=self._clock,
             settings=settings,
@@ -175,14 +170,12 @@ class Coordinators:
         return self.started_groups
 
     def _make_transactions(self) -> TransactionCoordinator:
-        from odradek.broker.transactions.coordinator import TransactionCoordinator
-
         log = self._topic_log(
             TRANSACTION_STATE,
             new_topic_partitions=self._settings.transaction_state_log_num_partitions,
             commit_timeout_ms=TRANSACTION_WRITE_MS_MAX,
         )
-        self.started_transactions = TransactionCoordinator(
+        self.started_transactions = late.TransactionCoordinator(
             log,
             clock=self._clock,
             current_settings=self._current_settings,
@@ -197,9 +190,7 @@ class Coordinators:
     def _topic_log(
         self, topic: str, *, new_topic_partitions: int, commit_timeout_ms: int
     ) -> ReplicatedTopicLog:
-        from odradek.broker.coordination.internal_topic import ReplicatedTopicLog
-
-        return ReplicatedTopicLog(
+        return late.ReplicatedTopicLog(
             topic,
             partitions=self._partitions,
             images=self._images,
@@ -210,8 +201,6 @@ class Coordinators:
 
     def peer_transport(self, purpose: str) -> PeerTransport:
         """Carries requests to brokers, this one among them, over connections of its own."""
-        from odradek.broker.replication.inter_broker_client import InterBrokerClient, PeerTransport
-
         client_id = f"broker-{self._broker_id}-{purpose}"
         transport = PeerTransport(
             self._broker_id,

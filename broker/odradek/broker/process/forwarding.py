@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
+from odradek.broker.process import late
 from odradek.broker.process.remote_controller import RemoteController
 from odradek.broker.requests import failures
 from odradek.broker.requests.config_resources import ConfigResourceType
@@ -42,10 +43,7 @@ def forwarding_dispatcher(parts: BrokerParts, controller: RemoteController) -> D
     forwarding = _Forwarding(controller, parts.configs.settings)
     steps: list[AnyStep] = []
     if broker.authorizer is not None:
-        from odradek.broker.requests.rights.step import AuthorizationStep
-        from odradek.broker.requests.rights.table import FORWARDING_CHECKS
-
-        steps.append(AuthorizationStep(broker.authorizer, FORWARDING_CHECKS))
+        steps.append(late.AuthorizationStep(broker.authorizer, late.FORWARDING_CHECKS))
     return Dispatcher(
         parts,
         table={**broker.handlers, **forwarded},
@@ -76,8 +74,6 @@ class _Forwarding:
 
     async def _ask_or_set_log_levels(self, frame: memoryview, context: AnyContext) -> bytes:
         """As for a small request. The thread reads this one, and frees it: see `broker.requests.long_requests`."""
-        from odradek.broker.requests.long_answers import free
-
         in_thread = context.broker.long_work.submit
         requests: list[IncrementalAlterConfigsRequest] = []
         # What the client has sent behind it must not overtake it.
@@ -92,27 +88,23 @@ class _Forwarding:
                 return await _set_log_levels(requests[0], context)
             return await self._ask(frame, context)
         finally:
-            in_thread(lambda: free(requests)).add_done_callback(lambda _: context.connection.release())
+            in_thread(lambda: late.free(requests)).add_done_callback(lambda _: context.connection.release())
 
     async def _ask_for_tokens(self, frame: memoryview, context: AnyContext) -> bytes:
-        from odradek.broker.requests.delegation_tokens import check_requester
-
         try:
             # The controller sees this broker's connection, and not the client's.
-            check_requester(context)
+            late.check_requester(context)
         except RequestError as error:
             return _refusal(_read(frame, context), context, error)
         return await self._ask(frame, context)
 
     async def _ask_with_stores(self, frame: memoryview, context: AnyContext) -> bytes:
-        from odradek.broker.requests.listener_stores import names_stores, try_stores
-
         request: AnyMessage = _read(frame, context)
         try:
             # A client without the right learns nothing of files; the controller refuses it.
-            if names_stores(request) and _may_alter_configs(context):
+            if late.names_stores(request) and _may_alter_configs(context):
                 images = context.broker.images
-                await try_stores(request, settings=self._settings, image=images.current)
+                await late.try_stores(request, settings=self._settings, image=images.current)
         except RequestError as error:
             return _refusal(request, context, error)
         return await self._ask(frame, context)
@@ -133,10 +125,7 @@ def _may_alter_configs(context: AnyContext) -> bool:
     authorizer = context.broker.authorizer
     if authorizer is None:
         return True
-    from odradek.broker.requests.rights.rights import Rights
-    from odradek.security.authorization.acls import AclOperation, AclResourceType
-
-    return Rights(authorizer, context).may(AclOperation.ALTER_CONFIGS, AclResourceType.CLUSTER)
+    return late.Rights(authorizer, context).may(late.AclOperation.ALTER_CONFIGS, late.AclResourceType.CLUSTER)
 
 
 def _may_name_stores(frame: memoryview) -> bool:
@@ -160,12 +149,8 @@ async def _set_log_levels(request: AnyMessage, context: AnyContext) -> bytes:
         if authorizer is None:
             answer: AnyMessage = handle(request, context)
         else:
-            from odradek.broker.requests.rights.rights import Rights
-            from odradek.broker.requests.rights.rules import AnyCheck
-            from odradek.broker.requests.rights.table import CHECKS
-
-            check = cast("AnyCheck[object]", CHECKS[header.api_key])
-            answer = check(handle, request, context, Rights(authorizer, context))
+            check = cast("late.AnyCheck[object]", late.CHECKS[header.api_key])
+            answer = check(handle, request, context, late.Rights(authorizer, context))
         if isinstance(answer, Pending):
             answer = await answer
     except RequestError as error:
@@ -179,9 +164,7 @@ def _read(frame: memoryview, context: AnyContext) -> AnyMessage:
 
 
 def _large_refusal(frame: memoryview, context: AnyContext, error: RequestError) -> bytes:
-    from odradek.broker.requests.long_requests import LargeRequest
-
-    large = LargeRequest(context.header)
+    large = late.LargeRequest(context.header)
     try:
         large.decode(frame)
         return large.refuse(error)

@@ -6,13 +6,14 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from odradek.broker.process import log_adoption
+from odradek.broker.process import late, log_adoption
 from odradek.broker.process.environment import REGISTRY_FILE, BrokerEnvironment
 from odradek.broker.replication.hosted_partitions import HostedPartitions
 from odradek.broker.requests.dispatch import AnyStep, Dispatcher
 from odradek.broker.requests.parts import BrokerParts
 from odradek.foundation.endpoints import Endpoint
 from odradek.metadata.controller.controller import Controller
+from odradek.metadata.registry.sqlite_store import SqliteStore
 from odradek.metadata.registry.store import Store
 from odradek.storage.directories.log_manager import LogManager
 
@@ -47,8 +48,6 @@ class LocalControl:
         store = self._store
         if store is None:
             # sqlite3 is not imported where another registry is used.
-            from odradek.metadata.registry.sqlite_store import SqliteStore
-
             directory = environment.settings.log_directories[0]
             store = self._store = SqliteStore.open(os.path.join(directory, REGISTRY_FILE))
         environment.closing.push_async_callback(store.close)
@@ -78,11 +77,9 @@ class LocalControl:
 
     def leadership(self) -> Leadership:
         """A new one for each request for elections or reassignments, its only uses on a single node."""
-        from odradek.metadata.controller.leadership import Leadership
-
         assert self._store is not None, "the registry is opened first"
         environment = self._environment
-        return Leadership(
+        return late.Leadership(
             self._store,
             self.controller.writer,
             environment.images,
@@ -93,13 +90,9 @@ class LocalControl:
     def make_dispatcher(self, parts: BrokerParts) -> Dispatcher:
         steps: list[AnyStep] = []
         if self.faults is not None:
-            from odradek.broker.process.testing_faults import FaultStep
-
-            steps.append(FaultStep(self.faults))
+            steps.append(late.FaultStep(self.faults))
         if parts.shared.authorizer is not None:
-            from odradek.broker.requests.rights.step import AuthorizationStep
-
-            steps.append(AuthorizationStep(parts.shared.authorizer))
+            steps.append(late.AuthorizationStep(parts.shared.authorizer))
         return Dispatcher(parts, steps=steps)
 
     async def register(self, endpoints: Sequence[Endpoint]) -> None:

@@ -25,8 +25,10 @@ import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from odradek.broker.process import late
 from odradek.foundation.errors import CorruptRecord, RequestError
 from odradek.metadata.controller.controller import Controller
+from odradek.metadata.controller.requests import AlterConfigOp, ConfigOperation, Resource
 from odradek.metadata.image.image import ImageHolder, ResourceKind
 from odradek.metadata.image.topic_names import TRANSACTION_STATE
 from odradek.storage.directories.log_manager import LogManager
@@ -68,9 +70,7 @@ async def adopt_logs(
         is_first = not images.current.topics
         metadata = await _adopt(unknown, controller, images, log_manager.directories.paths, disk)
         if is_first:
-            from odradek.broker.process.access_takeover import AccessTakeover
-
-            takeover = AccessTakeover(controller, images, has_authorizer=has_authorizer)
+            takeover = late.AccessTakeover(controller, images, has_authorizer=has_authorizer)
             await takeover.take_over(metadata.access)
     if doubtful:
         await controller.bump_leader_epochs(doubtful)
@@ -88,9 +88,7 @@ async def _adopt(
     Returns the metadata of that directory.
     """
     # Imported here: only the directory of another broker needs them.
-    from odradek.broker.process.kraft_metadata import read_kraft_metadata
-
-    metadata = read_kraft_metadata(disk, paths)
+    metadata = late.read_kraft_metadata(disk, paths)
     for topic, logs in unknown.items():
         epoch_min = highest_coordinator_epoch(unknown) if topic == TRANSACTION_STATE else -1
         await _register(topic, logs, controller, epoch_min=epoch_min)
@@ -107,8 +105,6 @@ async def _take_over_settings(
 ) -> None:
     """Give topics the settings that they had in Kafka: retention must not delete from a compacted topic."""
     # Imported here: only the directory of another broker needs them.
-    from odradek.metadata.controller.requests import AlterConfigOp, ConfigOperation, Resource
-
     if metadata.protection:
         logger.warning(
             "the Kafka that wrote this directory was protected by %s, which this broker does not have: every client "
@@ -194,9 +190,6 @@ def highest_coordinator_epoch(logs: Mapping[str, Sequence[Log]]) -> int:
 async def _of_transactional_ids(log: Log) -> AsyncIterator[int]:
     """The producer ids in a partition of the transaction log, up to a record that cannot be read."""
     # Imported here: only the directory of another broker needs it.
-    from odradek.broker.coordination.records import kind_of
-    from odradek.broker.transactions.schema import KIND_TRANSACTION, decode_value
-
     offset = log.log_start_offset
     while offset < log.log_end_offset:
         data = log.read(offset, bytes_max=_READ_BYTES, at_least_one_batch=True).read()
@@ -204,9 +197,13 @@ async def _of_transactional_ids(log: Log) -> AsyncIterator[int]:
             for batch in split(memoryview(data), may_be_cut=True):
                 offset = batch.last_offset + 1
                 for record in () if batch.is_control else records(batch):
-                    if record.key is None or record.value is None or kind_of(record.key) != KIND_TRANSACTION:
+                    if (
+                        record.key is None
+                        or record.value is None
+                        or late.kind_of(record.key) != late.KIND_TRANSACTION
+                    ):
                         continue
-                    value = decode_value(record.value)
+                    value = late.decode_value(record.value)
                     yield max(value.producer_id, value.previous_producer_id, value.next_producer_id)
         except CorruptRecord as error:
             logger.error(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from odradek.broker.process import late
 from odradek.foundation.turn_limits import NODE_CHANGES_PER_TURN_MAX
 from odradek.metadata.image.image import ClientConfigs, ClusterImage, ImageHolder
 
@@ -34,9 +35,7 @@ class QuotaWatch:
         """Read many quotas some in each turn of the loop; all are read, whichever have changed."""
         configs = new.client_configs
         if configs is not self._images.current.client_configs and len(configs) > NODE_CHANGES_PER_TURN_MAX:
-            from odradek.broker.quotas.precedence import quota_tables_in_turns
-
-            self._prepared = configs, await quota_tables_in_turns(configs)
+            self._prepared = configs, await late.quota_tables_in_turns(configs)
 
     def _follow(self, old: ClusterImage, new: ClusterImage) -> None:
         if old.client_configs is not new.client_configs:
@@ -48,19 +47,15 @@ class QuotaWatch:
         throttling = self.throttling
         if throttling is None:
             # Most brokers have no quotas, and their start does without this module.
-            from odradek.broker.requests.throttling import ClientThrottling
-
             settings = self._parts.settings
-            throttling = self.throttling = ClientThrottling(
+            throttling = self.throttling = late.ClientThrottling(
                 self._parts.clock,
                 windows=settings.quota_window_num,
                 window_seconds=settings.quota_window_size_seconds,
             )
-        from odradek.broker.quotas.precedence import quota_tables
-
         configs = image.client_configs
         is_prepared = self._prepared is not None and self._prepared[0] is configs
-        throttling.change(self._prepared[1] if self._prepared and is_prepared else quota_tables(configs))
+        throttling.change(self._prepared[1] if self._prepared and is_prepared else late.quota_tables(configs))
         self._prepared = None
         if throttling.is_on or self._parts.throttling is not None:
             self._parts.throttling = throttling if throttling.is_on else None

@@ -23,8 +23,10 @@ from typing import TYPE_CHECKING, cast
 from odradek.broker.requests import failures
 from odradek.broker.requests.context import AnyContext, RequestContext
 from odradek.broker.requests.dispatch import CloseConnection
+from odradek.broker.requests.fetch import handler as fetch
 from odradek.broker.requests.loading import Answer, Handle
 from odradek.broker.requests.parts import FetchParts, ProduceParts
+from odradek.broker.requests.produce import handler as produce
 from odradek.foundation.limits import TESTING_FAULTS_MAX
 from odradek.foundation.words import nearest_name
 from odradek.network.pending import Pending
@@ -149,12 +151,8 @@ def _refuse_request(request: object, context: AnyContext, code: int) -> Message 
     header = context.header
     if isinstance(request, memoryview):
         if header.api_key == ApiKey.PRODUCE:
-            from odradek.broker.requests.produce import handler as produce
-
             return produce.refuse(request, cast("RequestContext[ProduceParts]", context), code)
         if header.api_key == ApiKey.FETCH:
-            from odradek.broker.requests.fetch import handler as fetch
-
             return fetch.refuse(request, cast("RequestContext[FetchParts]", context), code)
         request = decode_typed_request(header.api_key, header.api_version, request, header.body_position)
     message = failures.answer_with(

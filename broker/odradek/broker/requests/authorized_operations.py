@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from odradek.broker.requests import late
+
 if TYPE_CHECKING:
     from odradek.broker.requests.context import AnyContext
 
@@ -51,8 +53,6 @@ def _operations(context: AnyContext, resource_type: str, name: str | None, *, ev
     authorizer = context.broker.authorizer
     if authorizer is None:
         return every
-    from odradek.security.authorization.acls import CLUSTER_NAME, AclResourceType
-
     return authorizer.operations(
-        context.principal, context.client_host, AclResourceType[resource_type], name or CLUSTER_NAME
+        context.principal, context.client_host, late.AclResourceType[resource_type], name or late.CLUSTER_NAME
     )

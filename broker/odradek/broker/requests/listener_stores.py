@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from odradek.broker.requests import late
 from odradek.broker.requests.config_resources import ConfigResourceType
 from odradek.foundation.endpoints import Endpoint
 from odradek.foundation.errors import DependencyError, InvalidRequest, SettingError
@@ -83,8 +84,5 @@ def _texts_after(resource: _Resource, own: str, *, before: Mapping[str, str]) ->
 
 def _try_listener(settings: Settings, endpoint: Endpoint) -> None:
     """Raises SettingError or DependencyError. Blocks: not for the event loop."""
-    from odradek.security.tls.contexts import server_context
-    from odradek.security.tls.listener import listener_tls
-
     is_sasl = endpoint.security_protocol in WITH_SASL
-    server_context(listener_tls(settings, endpoint.listener_name, is_sasl=is_sasl))
+    late.server_context(late.listener_tls(settings, endpoint.listener_name, is_sasl=is_sasl))

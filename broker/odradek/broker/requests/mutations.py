@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from odradek.broker.requests import late
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.errors import ThrottlingQuotaExceeded
 from odradek.metadata.image.image import ImageHolder
@@ -77,18 +78,13 @@ class MutationQuotas:
         return self._meters
 
     def _current(self, configs: Mapping[ClientEntity, Mapping[str, str]]) -> Meters[TokenBucket]:
-        from odradek.broker.quotas.keys import QuotaKey
-        from odradek.broker.quotas.meters import Meters
-        from odradek.broker.quotas.precedence import quota_tables
-        from odradek.broker.quotas.token_bucket import TokenBucket
-
         if self._meters is None:
             windows = self._settings.controller_quota_window_num
             burst_seconds = float(windows * self._settings.controller_quota_window_size_seconds)
-            self._meters = Meters(lambda: TokenBucket(burst_seconds=burst_seconds))
+            self._meters = late.Meters(lambda: late.TokenBucket(burst_seconds=burst_seconds))
         if configs is not self._configs:
             self._configs = configs
-            self._meters.change(quota_tables(configs)[QuotaKey.CONTROLLER_MUTATION])
+            self._meters.change(late.quota_tables(configs)[late.QuotaKey.CONTROLLER_MUTATION])
         return self._meters
 
 

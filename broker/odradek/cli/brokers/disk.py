@@ -6,9 +6,9 @@ from typing import Final
 
 import click
 
-from odradek.cli.lazy import run_in
 from odradek.cli.shared.completers import complete_brokers, complete_topics, one_of
 from odradek.cli.shared.options import session_options
+from odradek.foundation.verb_groups import run_in
 
 brokers_argument = click.argument(
     "broker_ids", nargs=-1, type=click.IntRange(min=0), metavar="[ID…]", shell_complete=complete_brokers

@@ -8,11 +8,10 @@ from odradek.cli.brokers.moves import (
     throttle_option,
     wait_option,
 )
-from odradek.cli.lazy import run_in
 from odradek.cli.shared.completers import complete_topics
 from odradek.cli.shared.options import session_options
 from odradek.cli.shared.watch import WatchCommand, watch_option
-from odradek.foundation.verb_groups import VerbGroup
+from odradek.foundation.verb_groups import VerbGroup, run_in
 
 plan_argument = click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True))
 

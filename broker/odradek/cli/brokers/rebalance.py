@@ -10,9 +10,9 @@ import click
 
 from odradek.cli.brokers.disk import brokers_argument
 from odradek.cli.brokers.moves import throttle_option
-from odradek.cli.lazy import run_in
 from odradek.cli.shared.options import session_options
 from odradek.foundation.client_limits import BALANCE_BATCH_MOVES_MAX, BALANCE_TOLERANCE
+from odradek.foundation.verb_groups import run_in
 
 PERCENT = 100
 

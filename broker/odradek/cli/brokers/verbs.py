@@ -7,11 +7,10 @@ import click
 from odradek.cli.brokers.disk import brokers_argument, disk
 from odradek.cli.brokers.moves import throttle_option, wait_option
 from odradek.cli.brokers.rebalance import rebalance
-from odradek.cli.lazy import run_in
 from odradek.cli.shared.completers import complete_brokers
 from odradek.cli.shared.options import session_options
 from odradek.cli.shared.watch import WatchCommand, watch_option
-from odradek.foundation.verb_groups import VerbGroup
+from odradek.foundation.verb_groups import VerbGroup, run_in
 
 broker_argument = click.argument(
     "broker_id", type=click.IntRange(min=0), metavar="ID", shell_complete=complete_brokers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from odradek.cli.cluster.start_options import LOG_FORMATS, LOG_LEVELS
-from odradek.cli.lazy import run_in
+from odradek.foundation.verb_groups import run_in
 
 
 @click.command()

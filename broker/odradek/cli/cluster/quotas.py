@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import click
 
-from odradek.cli.lazy import run_in
 from odradek.cli.shared.completers import assignments_of, one_of
 from odradek.cli.shared.options import combine_decorators, session_options
-from odradek.foundation.verb_groups import VerbGroup
+from odradek.foundation.verb_groups import VerbGroup, run_in
 
 KEYS = (
     "producer_byte_rate",

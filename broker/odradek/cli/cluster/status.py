@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from odradek.cli.lazy import run_in
 from odradek.cli.shared.options import session_options
 from odradek.cli.shared.watch import WatchCommand, watch_option
+from odradek.foundation.verb_groups import run_in
 
 PARTITIONS_SHOWN_MAX = 20
 

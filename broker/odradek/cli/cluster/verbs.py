@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from odradek.cli.cluster.start_run import LISTEN_DEFAULT
-from odradek.cli.lazy import run_in
+from odradek.foundation.verb_groups import run_in
 
 
 @click.command()

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import click
 
-from odradek.cli.lazy import run_in
 from odradek.cli.shared.completers import complete_groups, complete_partitions
 from odradek.cli.shared.options import execute_options, session_options
 from odradek.cli.shared.times import TIME_HELP
+from odradek.foundation.verb_groups import run_in
 
 topic_option = click.option(
     "-t",

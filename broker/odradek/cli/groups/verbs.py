@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
-from odradek.cli.lazy import LazyGroup, run_in
+from odradek.cli.lazy import LazyGroup
 from odradek.cli.shared.completers import complete_groups, one_of
 from odradek.cli.shared.options import execute_options, session_options
 from odradek.cli.shared.watch import WatchCommand, watch_option
+from odradek.foundation.verb_groups import run_in
 
 # Kafka's names (GroupState, GroupType), for classic and consumer groups; those in ZooKeeper have a type of their own.
 STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from odradek.cli.lazy import run_in
 from odradek.cli.shared.completers import complete_groups, complete_partition_numbers, complete_topics
 from odradek.cli.shared.options import session_options
 from odradek.cli.shared.times import TIME_HELP
+from odradek.foundation.verb_groups import run_in
 
 
 @click.command()

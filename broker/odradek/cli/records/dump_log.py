@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from odradek.cli.lazy import run_in
 from odradek.cli.shared.output import FORMATS
+from odradek.foundation.verb_groups import run_in
 
 
 @click.command("dump-log")

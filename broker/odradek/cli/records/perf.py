@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import click
 
-from odradek.cli.lazy import run_in
 from odradek.cli.records.produce import ACKS, BATCH_BYTES_DEFAULT, COMPRESSIONS
 from odradek.cli.shared.completers import complete_topics
 from odradek.cli.shared.options import session_options
-from odradek.foundation.verb_groups import VerbGroup
+from odradek.foundation.verb_groups import VerbGroup, run_in
 
 
 @click.group(cls=VerbGroup)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from odradek.cli.lazy import run_in
 from odradek.cli.shared.completers import complete_partition_numbers, complete_topics
 from odradek.cli.shared.options import session_options
+from odradek.foundation.verb_groups import run_in
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 # Each batch has a fixed cost, so batches are large. A topic with a lower limit gets it in parts.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import click
 
-from odradek.cli.lazy import run_in
 from odradek.cli.security.acl_options import entry_options, resource_options
 from odradek.cli.shared.options import session_options
-from odradek.foundation.verb_groups import VerbGroup
+from odradek.foundation.verb_groups import VerbGroup, run_in
 
 
 @click.group(cls=VerbGroup)

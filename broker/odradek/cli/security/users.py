@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import click
 
-from odradek.cli.lazy import run_in
 from odradek.cli.shared.completers import one_of
 from odradek.cli.shared.options import Decorator, combine_decorators, session_options
-from odradek.foundation.verb_groups import VerbGroup
+from odradek.foundation.verb_groups import VerbGroup, run_in
 
 # Without either option the password is asked for.
 password_options = combine_decorators(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from odradek.cli.shared import profiles
+from odradek.cli.shared import late, profiles
 from odradek.cli.shared.connection_settings import GivenOptions, new_client, resolve
 from odradek.client.properties import CLIENT_PROPERTIES, SCHEMA_REGISTRY_PROPERTIES
 from odradek.foundation.client_limits import COMPLETION_SECONDS_MAX
@@ -80,9 +80,7 @@ async def _topics(client: Client, ctx: click.Context) -> Iterable[str]:
 
 
 async def _groups(client: Client, ctx: click.Context) -> Iterable[str]:
-    from odradek.client.admin.groups import GroupAdmin
-
-    return [group.group_id for group in await GroupAdmin(client).list()]
+    return [group.group_id for group in await late.GroupAdmin(client).list()]
 
 
 async def _brokers(client: Client, ctx: click.Context) -> Iterable[str]:
@@ -144,12 +142,9 @@ def complete_config_keys(ctx: click.Context, param: click.Parameter, incomplete:
         return complete_topic_keys(ctx, param, incomplete)
 
     async def find(client: Client, ctx: click.Context) -> Iterable[str]:
-        from odradek.client.admin.configs import ConfigAdmin
-        from odradek.client.admin.results import ResourceType
-
         # The brokers' common default lists only keys that are set; a broker lists all keys.
         of = str(min(client.cluster.brokers)) if name == "default" else str(name)
-        entries = await ConfigAdmin(client).describe(ResourceType[str(kind).upper()], of)
+        entries = await late.ConfigAdmin(client).describe(late.ResourceType[str(kind).upper()], of)
         return [entry.name for entry in entries]
 
     return _asking(find)(ctx, param, incomplete)
@@ -157,9 +152,7 @@ def complete_config_keys(ctx: click.Context, param: click.Parameter, incomplete:
 
 def complete_topic_keys(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     """Keys of a topic's settings."""
-    from odradek.client.topic_settings import TOPIC_SETTINGS
-
-    return complete_from(ctx, param, sorted(TOPIC_SETTINGS), incomplete)
+    return complete_from(ctx, param, sorted(late.TOPIC_SETTINGS), incomplete)
 
 
 def assignments_of(keys: Completer) -> Completer:

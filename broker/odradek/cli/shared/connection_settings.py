@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from odradek.cli.shared import profiles
+from odradek.cli.shared import late, profiles
 from odradek.cli.shared.environment import (
     BOOTSTRAP_VARIABLE,
     PROFILE_VARIABLE,
@@ -103,13 +103,12 @@ class ClientSettings:
 
 def new_client(settings: ClientSettings, *, wait_ms_max: int | None = None) -> Client:
     """A client with these settings, not yet connected. `wait_ms_max` limits its timeouts."""
-    from odradek.client.client import Client
 
     def at_most(name: str) -> int:
         timeout_ms = settings.milliseconds(name)
         return timeout_ms if wait_ms_max is None else min(timeout_ms, wait_ms_max)
 
-    return Client(
+    return late.Client(
         settings.bootstrap.value,
         security=settings.security if settings.is_secured else None,
         client_id=settings.client_id,

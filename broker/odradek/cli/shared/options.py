@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from odradek.cli.shared import interrupts
+from odradek.cli.shared import interrupts, late
 from odradek.cli.shared.completers import complete_profiles
 from odradek.cli.shared.connection_settings import (
     BOOTSTRAP_OPTION,
@@ -87,9 +87,7 @@ class CommandSession:
             try:
                 return await work(client)
             except MissingByName as failure:
-                from odradek.client.suggestions import with_suggestion
-
-                better = await with_suggestion(client, failure)
+                better = await late.with_suggestion(client, failure)
                 if better is failure:
                     raise
                 raise better from failure
@@ -99,14 +97,12 @@ class CommandSession:
         """A connected client, closed at the end. `wait_ms_max` limits each of its waits. Raises ConnectionFailed and
         ClientTimeout, with the origin of the address.
         """
-        from odradek.client.errors import ClientTimeout, ConnectionFailed
-
         settings = self.settings
         client = new_client(settings, wait_ms_max=wait_ms_max)
         try:
             try:
                 await client.connect()
-            except (ConnectionFailed, ClientTimeout) as failure:
+            except (late.ConnectionFailed, late.ClientTimeout) as failure:
                 source = settings.bootstrap.source
                 if source == BOOTSTRAP_OPTION:
                     raise

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from odradek.cli.shared import late
 from odradek.cli.shared.property_files import read_entries
 from odradek.client.properties import ReadProperties, read_client_properties
 from odradek.foundation.errors import SettingError
@@ -114,11 +115,9 @@ def _not_there(name: str, *, named_by: str) -> FileNotFoundError:
 
 
 def _write(path: Path, text: str) -> None:
-    from odradek.cli.shared.atomic_files import replace_file
-
     for folder in (directory(), path.parent):
         folder.mkdir(mode=_MODE_DIRECTORY, parents=True, exist_ok=True)
-    replace_file(path, text.encode())
+    late.replace_file(path, text.encode())
 
 
 def _escape_value(value: str) -> str:

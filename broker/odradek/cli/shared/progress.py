@@ -9,6 +9,8 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from odradek.cli.shared import late
+
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn, TaskID
 
@@ -33,15 +35,12 @@ class ProgressBar:
 
     def __enter__(self) -> Self:
         if self._is_shown and sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
+            self._bar = late.Progress(
+                late.TextColumn("{task.description}"),
+                late.BarColumn(),
                 *self._counts(),
-                TimeElapsedColumn(),
-                console=Console(stderr=True),
+                late.TimeElapsedColumn(),
+                console=late.Console(stderr=True),
                 transient=True,
             )
             self._bar.start()
@@ -49,11 +48,9 @@ class ProgressBar:
         return self
 
     def _counts(self) -> list[ProgressColumn]:
-        from rich.progress import DownloadColumn, TaskProgressColumn, TextColumn
-
         if self._unit == "bytes" and self._total is not None:
-            return [DownloadColumn(binary_units=True), TaskProgressColumn()]
-        return [TextColumn("{task.fields[amount]}")]
+            return [late.DownloadColumn(binary_units=True), late.TaskProgressColumn()]
+        return [late.TextColumn("{task.fields[amount]}")]
 
     def __exit__(
         self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from odradek.cli.exit_codes import ExitCode
-from odradek.cli.shared import interrupts
+from odradek.cli.shared import interrupts, late
 from odradek.cli.shared.options import CommandSession
 from odradek.cli.shared.output import JSON_LINES, bad, failure_fields, has_color, in_color, print_json_line
 from odradek.foundation.errors import OdradekError
@@ -164,11 +164,8 @@ class _Screen(_JsonLines):
 
     def __init__(self, every_seconds: float) -> None:
         # Imported here: no other command has to wait for rich.
-        from rich.console import Console
-        from rich.live import Live
-
-        console = Console(file=sys.stdout, no_color=not has_color(), highlight=False)
-        self._live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
+        console = late.Console(file=sys.stdout, no_color=not has_color(), highlight=False)
+        self._live = late.Live(console=console, auto_refresh=False, vertical_overflow="crop")
         self._every_seconds = every_seconds
         self._printed = ""
 
@@ -186,8 +183,5 @@ class _Screen(_JsonLines):
         self._draw(in_color(bad(f"{_now()}  {failure}; trying again. The last result:\n")))
 
     def _draw(self, heading: str) -> None:
-        from rich.console import Group
-        from rich.text import Text
-
-        body = Text.from_ansi(self._printed, no_wrap=True, overflow="ellipsis")
-        self._live.update(Group(Text.from_ansi(heading), body), refresh=True)
+        body = late.Text.from_ansi(self._printed, no_wrap=True, overflow="ellipsis")
+        self._live.update(late.Group(late.Text.from_ansi(heading), body), refresh=True)

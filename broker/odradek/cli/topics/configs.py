@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import click
 
-from odradek.cli.lazy import run_in
 from odradek.cli.shared.completers import (
     complete_config_assignments,
     complete_config_keys,
     complete_config_names,
 )
 from odradek.cli.shared.options import session_options
-from odradek.foundation.verb_groups import VerbGroup
+from odradek.foundation.verb_groups import VerbGroup, run_in
 
 KINDS = ("topic", "broker", "group")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from odradek.cli.lazy import run_in
 from odradek.cli.shared.completers import complete_partitions
 from odradek.cli.shared.options import execute_options, session_options
 from odradek.cli.shared.times import TIME_HELP
 from odradek.cli.shared.watch import WatchCommand, watch_option
+from odradek.foundation.verb_groups import run_in
 
 
 @click.command(cls=WatchCommand)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import click
 
-from odradek.cli.lazy import run_in
 from odradek.cli.shared.completers import complete_topics
 from odradek.cli.shared.options import session_options
 from odradek.cli.shared.watch import WatchCommand, watch_option
+from odradek.foundation.verb_groups import run_in
 
 
 @click.command("list", cls=WatchCommand)

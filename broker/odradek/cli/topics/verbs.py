@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from odradek.cli.lazy import LazyGroup, run_in
+from odradek.cli.lazy import LazyGroup
 from odradek.cli.shared.completers import (
     complete_partition_numbers,
     complete_topic_assignments,
@@ -16,6 +16,7 @@ from odradek.cli.shared.options import (
     execute_options,
     session_options,
 )
+from odradek.foundation.verb_groups import run_in
 
 VERBS = {
     "list": "odradek.cli.topics.topic_views:list_topics",

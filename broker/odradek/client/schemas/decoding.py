@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from odradek.client.errors import SchemaUnavailable, UndecodableRecord
 from odradek.client.schemas.header import Decode, Decoded
+from odradek.client.schemas.proto_text import ProtoTextError, parse_proto
 from odradek.foundation.client_limits import PROTO_TEXT_BYTES_MAX
 from odradek.foundation.errors import DependencyError
 
@@ -230,8 +231,6 @@ def _read_descriptor(
 
     if _is_base64(file.text):
         return FileDescriptorProto.FromString(base64.b64decode(file.text, validate=True))
-    from odradek.client.schemas.proto_text import ProtoTextError, parse_proto
-
     try:
         found = parse_proto(file.text)
     except ProtoTextError as failure:

@@ -39,10 +39,14 @@ _DEFAULTS: Final = {setting.attribute: setting.default for setting in USED.value
 
 def all_settings() -> Mapping[str, Setting]:
     """Every key that Kafka 4.1 knows, by key: those this broker uses, then those it does not."""
-    # Loaded here: a start whose keys are all used ones does not need two hundred more.
+    return {**USED, **_unused_settings()}
+
+
+def _unused_settings() -> Mapping[str, Setting]:
+    """Loaded late: a start whose keys are all used ones does not need two hundred more."""
     from odradek.foundation.settings.areas.unused import UNUSED
 
-    return {**USED, **UNUSED}
+    return UNUSED
 
 
 def find_setting(key: str) -> Setting | None:
@@ -52,20 +56,19 @@ def find_setting(key: str) -> Setting | None:
     """
     if key in USED:
         return USED[key]
-    from odradek.foundation.settings.areas.unused import UNUSED
-
+    unused = _unused_settings()
     if key.startswith(LISTENER_PREFIX):
         _, _, base = key.removeprefix(LISTENER_PREFIX).partition(".")
-        return USED.get(base) or UNUSED.get(base) or _mechanism_setting(base)
-    return UNUSED.get(key)
+        return USED.get(base) or unused.get(base) or _mechanism_setting(base)
+    return unused.get(key)
 
 
 def _mechanism_setting(base: str) -> Setting | None:
     """`scram-sha-256.sasl.jaas.config`: a key for one SASL mechanism of a listener."""
-    from odradek.foundation.settings.areas.unused import UNUSED
-
     _, _, key = base.partition(".")
-    return (USED.get(key) or UNUSED.get(key)) if key.startswith(("sasl.", "connections.")) else None
+    return (
+        (USED.get(key) or _unused_settings().get(key)) if key.startswith(("sasl.", "connections.")) else None
+    )
 
 
 class Settings(SettingValues):

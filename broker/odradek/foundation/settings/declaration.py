@@ -7,6 +7,7 @@ the pipeline declare theirs in tables (`setting_tables`) or as fields of a class
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from enum import Enum, IntEnum
 from typing import Any, Final, Never, Protocol, TypeVar
@@ -124,8 +125,6 @@ class Matching:
         self.what = what
 
     def check(self, value: str) -> str | None:
-        import re  # imported here, because no setting of a broker needs it
-
         return None if re.fullmatch(self.pattern, value) else self.what
 
     def __str__(self) -> str:

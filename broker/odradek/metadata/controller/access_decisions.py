@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from odradek.foundation.errors import PolicyViolation
 from odradek.foundation.limits import DELEGATION_TOKENS_MAX, ENDED_TOKENS_REMOVED_MAX
 from odradek.foundation.turns import Leftovers, Turn
+from odradek.metadata.controller import late
 from odradek.metadata.controller.decisions import Decisions, decision
 from odradek.metadata.controller.requests import check_change_count
 from odradek.metadata.image import paths
@@ -41,8 +42,6 @@ class AccessDecisions(Decisions):
         """Set and remove keys of users, client ids and addresses, each in one change at most; keys that are not named
         stay. Raises StoreError.
         """
-        from odradek.metadata.controller.client_configs import operations_of
-
         # Together: every image that is made costs as much as there are configs.
         known = self._images.current.client_configs
         made: set[str] = set()
@@ -54,7 +53,7 @@ class AccessDecisions(Decisions):
                 if turn.is_over():
                     await turn.next()
                 before = known.get(change.entity, {})
-                group = await operations_of(self._store, change, before, made=made, deleted=deleted)
+                group = await late.operations_of(self._store, change, before, made=made, deleted=deleted)
                 if group:
                     groups.append(group)
                     check_change_count(len(groups))
@@ -66,12 +65,10 @@ class AccessDecisions(Decisions):
 
         Raises PolicyViolation when there are too many, StoreError.
         """
-        from odradek.metadata.image.token_nodes import path_of, write_token
-
         tokens, now_ms = self._images.current.tokens, self._clock.wall_ms()
-        path, data = path_of(token.id), write_token(token)
+        path, data = late.path_of(token.id), late.write_token(token)
         ended = [one.id for one in tokens.values() if one.has_ended(now_ms) and one.id != token.id]
-        removed: list[Operation] = [Delete(path_of(one)) for one in ended[:ENDED_TOKENS_REMOVED_MAX]]
+        removed: list[Operation] = [Delete(late.path_of(one)) for one in ended[:ENDED_TOKENS_REMOVED_MAX]]
         if token.id in tokens:
             await self.writer.write([*removed, Put(path, data)])
             return
@@ -83,9 +80,7 @@ class AccessDecisions(Decisions):
     @decision
     async def remove_token(self, token_id: str) -> None:
         """Remove a delegation token. Raises StoreError."""
-        from odradek.metadata.image.token_nodes import path_of
-
-        await self.writer.write([Delete(path_of(token_id))])
+        await self.writer.write([Delete(late.path_of(token_id))])
 
     # --- access control lists ------------------------------------------------------------------------------------
 
@@ -100,6 +95,4 @@ class AccessDecisions(Decisions):
         return await self._acl_changes().delete(filters)
 
     def _acl_changes(self) -> AclChanges:
-        from odradek.metadata.controller.acl_changes import AclChanges
-
-        return AclChanges(self._store, self._images, self.writer)
+        return late.AclChanges(self._store, self._images, self.writer)

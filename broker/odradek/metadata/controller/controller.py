@@ -28,7 +28,7 @@ from odradek.foundation.errors import (
 from odradek.foundation.ids import TopicId, TopicPartition
 from odradek.foundation.registry_errors import NodeExists, NoNode, StoreAccessDenied
 from odradek.foundation.turns import Turn
-from odradek.metadata.controller import terms, topic_plans
+from odradek.metadata.controller import late, terms, topic_plans
 from odradek.metadata.controller.access_decisions import AccessDecisions
 from odradek.metadata.controller.decisions import decision
 from odradek.metadata.controller.feature_plans import FeatureUpdate, plan_features
@@ -435,9 +435,7 @@ class Controller(AccessDecisions):
 
     def _config_changes(self) -> ConfigChanges:
         # Most starts change no setting, and need not import this.
-        from odradek.metadata.controller.config_changes import ConfigChanges
-
-        return ConfigChanges(self._store, self._images, self._settings, self.writer)
+        return late.ConfigChanges(self._store, self._images, self._settings, self.writer)
 
     # --- features ------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from odradek.foundation.errors import InvalidConfig, SettingError
 from odradek.foundation.settings.broker_settings import USED, Settings
-from odradek.foundation.settings.declaration import Kind, Setting, SettingValue, ThrottledReplicas
+from odradek.foundation.settings.declaration import Kind, Range, Setting, SettingValue, ThrottledReplicas
 from odradek.foundation.words import nearest_name
 
 
@@ -179,8 +179,6 @@ _LOWEST: Final = {"retention.ms": -1, "segment.ms": 1, "segment.jitter.ms": 0, "
 
 
 def _bind_lowest() -> None:
-    from odradek.foundation.settings.declaration import Range
-
     for key, lowest in _LOWEST.items():
         TOPIC_SETTINGS[key].allowed = Range(lowest)
 

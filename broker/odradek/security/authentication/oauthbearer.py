@@ -177,7 +177,6 @@ def _algorithms(entry: Claims) -> tuple[str, ...]:
 def require_library() -> Any:
     """PyJWT, imported only where a listener has OAUTHBEARER. Raises DependencyError."""
     try:
-        import jwt
         import jwt.algorithms
 
         if not jwt.algorithms.has_crypto:
@@ -213,8 +212,7 @@ class TokenCheck:
 
     def login(self, token: str) -> Login:
         """The login that a token is good for. Raises LoginRefused, whose text shows nothing of the token."""
-        import jwt
-
+        jwt = require_library()
         try:
             if len(token.partition(".")[0]) > HEADER_CHARACTERS_MAX:
                 raise LoginRefused("the header of the token is too long")

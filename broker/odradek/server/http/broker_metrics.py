@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from heapq import nlargest
 from typing import Any, Final
 
+from odradek import __version__
 from odradek.broker.process.broker_process import AnyBroker
 from odradek.broker.quotas.keys import QuotaKey
 from odradek.broker.quotas.meters import Meters
@@ -126,8 +127,6 @@ def register_requests(counters: RequestCounters, registry: MetricsRegistry) -> N
 
 def build_samples() -> Iterator[Sample]:
     """The version of this process."""
-    from odradek import __version__
-
     yield metrics.BUILD_INFO.sample(1, __version__, platform.python_version())
 
 

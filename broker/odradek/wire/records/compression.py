@@ -68,8 +68,7 @@ def compress(data: Buffer, compression: Compression, *, level: int | None = None
             _GZIP_LEVEL if level is None else level, zlib.DEFLATED, _GZIP_WINDOW_BITS
         )
         return compressor.compress(data) + compressor.flush()
-    import cramjam
-
+    cramjam = _library()
     if compression == Compression.SNAPPY:
         return _compress_snappy(cramjam, memoryview(data))
     if compression == Compression.LZ4:
@@ -140,6 +139,13 @@ def _decompress_gzip(data: Buffer, size_max: int) -> bytes:
         window = _GZIP_MEMBER_BYTES
 
 
+def _library() -> ModuleType:
+    """The door of the codecs other than gzip: most brokers never open a batch."""
+    import cramjam
+
+    return cramjam
+
+
 def _compress_snappy(cramjam: ModuleType, data: memoryview) -> bytes:
     framed = bytearray(_XERIAL_HEADER)
     for position in range(0, len(data), _XERIAL_BLOCK_BYTES):
@@ -172,8 +178,7 @@ def _decompress_snappy(data: memoryview, size_max: int) -> bytes | bytearray:
 
 
 def _snappy_size(block: memoryview) -> int:
-    import cramjam
-
+    cramjam = _library()
     try:
         size: int = cramjam.snappy.decompress_raw_len(block)
     except cramjam.DecompressionError as error:
@@ -182,8 +187,7 @@ def _snappy_size(block: memoryview) -> int:
 
 
 def _decompress_snappy_block(block: memoryview, size_max: int) -> bytes:
-    import cramjam
-
+    cramjam = _library()
     size = _snappy_size(block)
     if size > size_max:
         raise _too_large("snappy", size_max)
@@ -203,8 +207,7 @@ def _decompress_snappy_block(block: memoryview, size_max: int) -> bytes:
 
 def _decompress_with_room(codec: str, data: Buffer, size_max: int) -> memoryview:
     """Into a buffer of a guessed size, and into larger ones up to `size_max` as long as it does not fit."""
-    import cramjam
-
+    cramjam = _library()
     if not len(data):
         raise CorruptRecord(f"a batch compressed with {codec} is empty")
     module = getattr(cramjam, codec)

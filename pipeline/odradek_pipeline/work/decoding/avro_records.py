@@ -13,6 +13,7 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql.avro.functions import from_avro
 
 from odradek_pipeline.connection.session import AVRO_PACKAGE
 from odradek_pipeline.errors import JobRefusedError
@@ -35,8 +36,6 @@ class AvroDecoder:
         return as_columns(self._fields, self.schema.prefix)
 
     def decode(self, rows: DataFrame, decoded: str, error: str) -> DataFrame:
-        from pyspark.sql.avro.functions import from_avro
-
         content, header_error = payload(self.schema)
         marked = functions.concat(content, functions.lit(self._mark))
         both = f"{decoded}_all"
@@ -52,8 +51,6 @@ class AvroDecoder:
 
     def _make_type(self) -> Any:
         """The type that Spark makes of the schema. Raises JobRefusedError, also without Spark's jar for Avro."""
-        from pyspark.sql.avro.functions import from_avro
-
         spark = SparkSession.getActiveSession()
         assert spark is not None, "a schema is read on the driver"
         try:

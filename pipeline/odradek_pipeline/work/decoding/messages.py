@@ -19,6 +19,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -81,8 +83,6 @@ class MessageReader:
 
     def read(self, content: bytes) -> dict[str, Any]:
         """The fields of a message. Raises ValueError for bytes that are not one, or have more."""
-        from google.protobuf.message import DecodeError
-
         if self._schema.has_header:
             content = _skip_indexes(content, self._indexes)
         message = self._class()
@@ -127,9 +127,6 @@ def reader_of(schema: PartSchema) -> MessageReader:
 
 def _message_class(schema: PartSchema) -> tuple[Any, tuple[int, ...]]:
     """The class of the schema's message, and where its file has it. Raises JobRefusedError."""
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-    from google.protobuf.message import DecodeError
-
     pool = descriptor_pool.DescriptorPool()
     files = descriptor_pb2.FileDescriptorSet()
     try:

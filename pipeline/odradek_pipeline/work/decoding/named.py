@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from odradek_pipeline.settings.groups import AVRO, JSON
+from odradek_pipeline.work import late
 from odradek_pipeline.work.decoding.decoder import RecordDecoder
 from odradek_pipeline.work.decoding.schema import PartSchema
 
@@ -13,13 +14,7 @@ def decoder_for(schema: PartSchema, mark: bytes) -> RecordDecoder:
     Raises JobRefusedError for a schema that cannot be.
     """
     if schema.kind == JSON:
-        from odradek_pipeline.work.decoding.json_records import JsonDecoder
-
-        return JsonDecoder(schema, mark)
+        return late.JsonDecoder(schema, mark)
     if schema.kind == AVRO:
-        from odradek_pipeline.work.decoding.avro_records import AvroDecoder
-
-        return AvroDecoder(schema, mark)
-    from odradek_pipeline.work.decoding.protobuf_records import ProtobufDecoder
-
-    return ProtobufDecoder(schema)
+        return late.AvroDecoder(schema, mark)
+    return late.ProtobufDecoder(schema)

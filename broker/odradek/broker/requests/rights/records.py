@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Final, cast
 
 from odradek.broker.requests.context import AnyContext, RequestContext
 from odradek.broker.requests.fetch import handler as fetch_handler
+from odradek.broker.requests.fetch import many as fetch_many
 from odradek.broker.requests.fetch.reading import FetchReading
 from odradek.broker.requests.loading import Answer, Handle
 from odradek.broker.requests.long_answers import parse_in_thread
 from odradek.broker.requests.parts import FetchParts, ProduceParts
 from odradek.broker.requests.produce import handler as produce_handler
+from odradek.broker.requests.produce import many as produce_many
 from odradek.broker.requests.rights.rights import Rights, error_for, logs_allowed
 from odradek.foundation.errors import RequestError
 from odradek.foundation.limits import AUTHORIZED_TOPICS_PER_CONNECTION_MAX
@@ -74,8 +76,6 @@ def produce(
     try:
         request = parse_produce_request(header.api_version, frame, position)
     except TooManyElements:
-        from odradek.broker.requests.produce import many as produce_many
-
         answer: Pending[Frame | None] = Pending(
             produce_many.answer_in_turns(
                 frame, context, check=lambda many: _check_many(many, context, rights)
@@ -171,8 +171,6 @@ def fetch(handle: Handle, frame: memoryview, context: RequestContext[FetchParts]
 
 async def _fetch_many(frame: memoryview, context: RequestContext[FetchParts], rights: Rights) -> Frame:
     """As for a small request. Whose it claims to be stands in its last bytes, so a thread reads all of them."""
-    from odradek.broker.requests.fetch import many as fetch_many
-
     header = context.header
     asked: list[object] = []
 

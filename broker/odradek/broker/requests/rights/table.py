@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Never
 
 from odradek.broker.requests.context import AnyContext, RequestContext
 from odradek.broker.requests.delegation_tokens import check_requester
+from odradek.broker.requests.describe_delegation_token import describe_visible
 from odradek.broker.requests.loading import Answer, Handle
 from odradek.broker.requests.offset_commit import FIRST_WITH_TOPIC_IDS as OFFSET_COMMIT_BY_ID
 from odradek.broker.requests.parts import TokenParts
@@ -106,7 +107,6 @@ def describe_tokens(
     rights: Rights,
 ) -> Answer:
     """Describe on a token, or DescribeTokens on its owner, for tokens of others."""
-    from odradek.broker.requests.describe_delegation_token import describe_visible
 
     def may_see(token: DelegationToken) -> bool:
         return rights.could(AclOperation.DESCRIBE_TOKENS, AclResourceType.USER, token.owner) or rights.could(

@@ -13,6 +13,7 @@ from odradek.cli.cluster.named.named_broker import NamedBroker, RunningProcess, 
 from odradek.cli.cluster.start_options import LOG_FORMATS, LOG_LEVELS, StartArguments, command_line_of
 from odradek.cli.cluster.start_run import entries_of, settings_of
 from odradek.cli.exit_codes import ExitCode
+from odradek.cli.shared import late
 from odradek.cli.shared.environment import BOOTSTRAP_VARIABLE
 from odradek.cli.shared.output import print_error
 from odradek.foundation import interpreter
@@ -191,12 +192,11 @@ def _last_words(log: Path) -> str:
 
 
 def _report(broker: NamedBroker, process: RunningProcess, what: str, *, with_hints: bool) -> int:
-    from odradek.cli.shared.hints import command_name, hints
 
     bootstrap = str(process.bootstrap)
     print_error(f"{broker.name!r} {what}: {bootstrap}, process {process.pid}, records in {broker.data}")
     print(f"export {BOOTSTRAP_VARIABLE}={bootstrap}")
     if with_hints:
-        print(hints(bootstrap, command=command_name()))
+        print(late.hints(bootstrap, command=late.command_name()))
     sys.stdout.flush()
     return ExitCode.OK

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from odradek.cli.cluster.start_options import StartArguments
+from odradek.cli.shared import late
 from odradek.foundation.client_limits import (
     NAMED_BROKER_LOCK_SECONDS_MAX,
     NAMED_BROKER_STOP_SECONDS_MAX,
@@ -187,9 +188,7 @@ class NamedBroker:
         return True
 
     def _write(self, path: Path, document: Mapping[str, object]) -> None:
-        from odradek.cli.shared.atomic_files import replace_file
-
-        replace_file(path, json.dumps(document, indent=2).encode() + b"\n")
+        late.replace_file(path, json.dumps(document, indent=2).encode() + b"\n")
 
 
 def _is_taken(descriptor: int) -> bool:

@@ -1,0 +1,79 @@
+"""The door of this room: coordinators, rights, quotas and the other parts of a broker that a start leaves out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.foundation.doors import open_late
+
+if TYPE_CHECKING:
+    from odradek.broker.coordination.internal_topic import ReplicatedTopicLog as ReplicatedTopicLog
+    from odradek.broker.coordination.records import kind_of as kind_of
+    from odradek.broker.groups.coordinator import GroupCoordinator as GroupCoordinator
+    from odradek.broker.groups.zookeeper_groups import ZookeeperGroups as ZookeeperGroups
+    from odradek.broker.process.access_takeover import AccessTakeover as AccessTakeover
+    from odradek.broker.process.kraft_metadata import read_kraft_metadata as read_kraft_metadata
+    from odradek.broker.process.testing_faults import FaultStep as FaultStep
+    from odradek.broker.quotas.connection_rates import ConnectionRates as ConnectionRates
+    from odradek.broker.quotas.keys import QuotaKey as QuotaKey
+    from odradek.broker.quotas.precedence import quota_tables as quota_tables
+    from odradek.broker.quotas.precedence import quota_tables_in_turns as quota_tables_in_turns
+    from odradek.broker.replication.cleaning_work import InlineWork as InlineWork
+    from odradek.broker.replication.cleaning_work import ProcessWork as ProcessWork
+    from odradek.broker.replication.transaction_verifier import TransactionVerifier as TransactionVerifier
+    from odradek.broker.requests.delegation_tokens import check_requester as check_requester
+    from odradek.broker.requests.listener_stores import names_stores as names_stores
+    from odradek.broker.requests.listener_stores import try_stores as try_stores
+    from odradek.broker.requests.long_answers import free as free
+    from odradek.broker.requests.long_requests import LargeRequest as LargeRequest
+    from odradek.broker.requests.rights.rights import Rights as Rights
+    from odradek.broker.requests.rights.rules import AnyCheck as AnyCheck
+    from odradek.broker.requests.rights.step import AuthorizationStep as AuthorizationStep
+    from odradek.broker.requests.rights.table import CHECKS as CHECKS
+    from odradek.broker.requests.rights.table import FORWARDING_CHECKS as FORWARDING_CHECKS
+    from odradek.broker.requests.throttling import ClientThrottling as ClientThrottling
+    from odradek.broker.transactions.coordinator import TransactionCoordinator as TransactionCoordinator
+    from odradek.broker.transactions.schema import KIND_TRANSACTION as KIND_TRANSACTION
+    from odradek.broker.transactions.schema import decode_value as decode_value
+    from odradek.metadata.controller.leadership import Leadership as Leadership
+    from odradek.metadata.image.authorization import authorizer_of as authorizer_of
+    from odradek.security.authorization.acls import AclOperation as AclOperation
+    from odradek.security.authorization.acls import AclResourceType as AclResourceType
+else:
+    __getattr__ = open_late(
+        __name__,
+        {
+            "ReplicatedTopicLog": "odradek.broker.coordination.internal_topic",
+            "kind_of": "odradek.broker.coordination.records",
+            "GroupCoordinator": "odradek.broker.groups.coordinator",
+            "ZookeeperGroups": "odradek.broker.groups.zookeeper_groups",
+            "AccessTakeover": "odradek.broker.process.access_takeover",
+            "read_kraft_metadata": "odradek.broker.process.kraft_metadata",
+            "FaultStep": "odradek.broker.process.testing_faults",
+            "ConnectionRates": "odradek.broker.quotas.connection_rates",
+            "QuotaKey": "odradek.broker.quotas.keys",
+            "quota_tables": "odradek.broker.quotas.precedence",
+            "quota_tables_in_turns": "odradek.broker.quotas.precedence",
+            "InlineWork": "odradek.broker.replication.cleaning_work",
+            "ProcessWork": "odradek.broker.replication.cleaning_work",
+            "TransactionVerifier": "odradek.broker.replication.transaction_verifier",
+            "check_requester": "odradek.broker.requests.delegation_tokens",
+            "names_stores": "odradek.broker.requests.listener_stores",
+            "try_stores": "odradek.broker.requests.listener_stores",
+            "free": "odradek.broker.requests.long_answers",
+            "LargeRequest": "odradek.broker.requests.long_requests",
+            "Rights": "odradek.broker.requests.rights.rights",
+            "AnyCheck": "odradek.broker.requests.rights.rules",
+            "AuthorizationStep": "odradek.broker.requests.rights.step",
+            "CHECKS": "odradek.broker.requests.rights.table",
+            "FORWARDING_CHECKS": "odradek.broker.requests.rights.table",
+            "ClientThrottling": "odradek.broker.requests.throttling",
+            "TransactionCoordinator": "odradek.broker.transactions.coordinator",
+            "KIND_TRANSACTION": "odradek.broker.transactions.schema",
+            "decode_value": "odradek.broker.transactions.schema",
+            "Leadership": "odradek.metadata.controller.leadership",
+            "authorizer_of": "odradek.metadata.image.authorization",
+            "AclOperation": "odradek.security.authorization.acls",
+            "AclResourceType": "odradek.security.authorization.acls",
+        },
+    )
