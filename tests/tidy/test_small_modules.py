@@ -26,10 +26,13 @@ EXCEPTIONS: Final[Mapping[str, str]] = {
     "odradek.broker.groups.streams.deadlines": "Timers, apart from a group's states.",
     "odradek.broker.groups.internal_topics": "Work beside the coordinator's answers, with a memory of its own.",
     "odradek.broker.groups.expiration": "A task beside the coordinator's answers.",
+    "odradek.broker.listeners.late": "The door of its room: docs/architecture.md, what a start leaves out.",
     "odradek.broker.process.quota_watch": "A start without quotas loads little of it, and `broker_process` is long.",
     "odradek.client.classic.async_connector": "`aio` is a public face: it has names, and no code.",
     "odradek.storage.retention": "Rules without a log, which is long; who looks for retention finds it by its name.",
+    "odradek_operator.main.strip_finalizers": "Its work; `commands` is what three commands do with a client.",
     "odradek_operator.reconcilers.topic.replicas": "`decide` would have more than 450 lines, and no class.",
+    "odradek_pipeline.cli.console": "Lines for programs, without rich, which `terminal_console` loads.",
 }
 
 _NO_CODE: Final = {

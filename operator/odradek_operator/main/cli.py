@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from typing import Any
 
 import click
 
@@ -23,7 +22,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 class _Commands(VerbGroup):
     """Commands that need more than a broker's installation has, and say so where it is not there."""
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except ModuleNotFoundError as failure:

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from odradek_operator.foundation.settings import OperatorSettings
-from odradek_operator.main import run
+from odradek_operator.main import commands
 from odradek_operator.main.cli import main
 
 
@@ -67,7 +67,7 @@ def test_the_operators_port_may_be_at_an_address_of_ipv6(monkeypatch: pytest.Mon
         given.append(settings)
         return 0
 
-    monkeypatch.setattr(run, "run_operator", run_operator)
+    monkeypatch.setattr(commands, "run_operator", run_operator)
     assert CliRunner().invoke(main, ["run", "--http", "[::1]:8081"]).exit_code == 0
     (settings,) = given
     assert (settings.http_host, settings.http_port) == ("::1", 8081)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 import click
 
@@ -13,15 +13,16 @@ from odradek.cli.shared.options import (
     CommandSession,
     parse_assignments,
 )
-from odradek.cli.shared.output import failure_fields, print_errors, show_document, warn
-from odradek.cli.topics.deletions import TopicToDelete, delete_topics, plan_deletions
+from odradek.cli.shared.output import count, failure_fields, print_errors, show_document, warn
 from odradek.client.admin.disks import find_refused_topics
+from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.admin.results import (
     LogDirectoryDescription,
     TopicSpec,
 )
 from odradek.client.admin.topics import TopicAdmin
 from odradek.client.client import Client
+from odradek.client.suggestions import with_suggestions
 from odradek.foundation.errors import (
     OdradekError,
     TopicAlreadyExists,
@@ -99,3 +100,43 @@ def delete(session: CommandSession, *, names: tuple[str, ...], if_exists: bool, 
     if not execute:
         click.echo("dry run: nothing was deleted; add --execute to do it", err=True)
     return exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class TopicToDelete:
+    """The size of a topic. `records` counts offsets, which may have gaps, of the partitions that answer."""
+
+    partitions: int
+    records: int
+
+    def __str__(self) -> str:
+        return f"{count(self.partitions, 'partition')} with {count(self.records, 'record')}"
+
+
+async def plan_deletions(client: Client, names: Sequence[str]) -> dict[str, TopicToDelete | OdradekError]:
+    """The size of each topic, or the error for its name."""
+    cluster = await client.with_retries(lambda: client.refresh(names))
+    logs = LogAdmin(client)
+    found: dict[str, TopicToDelete | OdradekError] = {}
+    for name in dict.fromkeys(names):
+        try:
+            keys = cluster.partitions(name)
+        except OdradekError as failure:
+            found[name] = failure
+            continue
+        first, end = await logs.known_offsets_at(keys, EARLIEST), await logs.known_offsets_at(keys, LATEST)
+        records = sum(end[key] - first[key] for key in keys if key in first and key in end)
+        found[name] = TopicToDelete(len(keys), records)
+    return found | await _add_suggestions(client, found)
+
+
+async def delete_topics(client: Client, names: Sequence[str]) -> dict[str, OdradekError | None]:
+    """None for each topic that is deleted, or the error for its name."""
+    outcome = await TopicAdmin(client).delete_many(names)
+    return outcome | await _add_suggestions(client, outcome)
+
+
+async def _add_suggestions(client: Client, outcome: Mapping[str, object]) -> dict[str, OdradekError]:
+    """The errors, with the names that are near."""
+    failures = {name: one for name, one in outcome.items() if isinstance(one, OdradekError)}
+    return dict(zip(failures, await with_suggestions(client, list(failures.values())), strict=True))
