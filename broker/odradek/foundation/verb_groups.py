@@ -44,8 +44,8 @@ class VerbGroup(click.Group):
 
 
 def run_in(module_name: str) -> Callable[[Callable[[], None]], Callable[..., object]]:
-    """Makes a declaration, which has the options and the help of a verb, a verb: the function of the same name in
-    this module does it.
+    """A declaration has the options and the help of a verb, and no body. The function of the same name in
+    `module_name` does the work.
     """
 
     def decorate(declaration: Callable[[], None]) -> Callable[..., object]:

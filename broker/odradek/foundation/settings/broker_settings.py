@@ -39,10 +39,10 @@ _DEFAULTS: Final = {setting.attribute: setting.default for setting in USED.value
 
 def all_settings() -> Mapping[str, Setting]:
     """Every key that Kafka 4.1 knows, by key: those this broker uses, then those it does not."""
-    return {**USED, **_unused_settings()}
+    return {**USED, **_load_unused()}
 
 
-def _unused_settings() -> Mapping[str, Setting]:
+def _load_unused() -> Mapping[str, Setting]:
     """Loaded late: a start whose keys are all used ones does not need two hundred more."""
     from odradek.foundation.settings.areas.unused import UNUSED
 
@@ -56,7 +56,7 @@ def find_setting(key: str) -> Setting | None:
     """
     if key in USED:
         return USED[key]
-    unused = _unused_settings()
+    unused = _load_unused()
     if key.startswith(LISTENER_PREFIX):
         _, _, base = key.removeprefix(LISTENER_PREFIX).partition(".")
         return USED.get(base) or unused.get(base) or _mechanism_setting(base)
@@ -67,7 +67,7 @@ def _mechanism_setting(base: str) -> Setting | None:
     """`scram-sha-256.sasl.jaas.config`: a key for one SASL mechanism of a listener."""
     _, _, key = base.partition(".")
     return (
-        (USED.get(key) or _unused_settings().get(key)) if key.startswith(("sasl.", "connections.")) else None
+        (USED.get(key) or _load_unused().get(key)) if key.startswith(("sasl.", "connections.")) else None
     )
 
 
