@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from odradek.client.addresses import parse_addresses
 from odradek.foundation.endpoints import SECURITY_PROTOCOLS
 from odradek.foundation.errors import SettingError
 from odradek.foundation.settings.declaration import Kind, Matching, NotEmpty, OneOf, Setting, integer, text
@@ -227,6 +226,8 @@ def _remedy(missing: Sequence[str]) -> str:
 
 
 def _check_addresses(addresses: str, source: str) -> None:
+    from odradek.client.addresses import parse_addresses
+
     try:
         parse_addresses(addresses)
     except ValueError as failure:

@@ -17,7 +17,6 @@ from click.shell_completion import CompletionItem
 from odradek.cli.shared import late, profiles
 from odradek.cli.shared.connection_settings import GivenOptions, new_client, resolve
 from odradek.client.properties import CLIENT_PROPERTIES, SCHEMA_REGISTRY_PROPERTIES
-from odradek.foundation.client_limits import COMPLETION_SECONDS_MAX
 
 if TYPE_CHECKING:
     from odradek.client.client import Client
@@ -64,7 +63,7 @@ def ask(ctx: click.Context, names: Names) -> list[str]:
     settings = resolve(read_given(ctx.params).over(read_given(ctx.find_root().params)))
 
     async def main() -> list[str]:
-        async with asyncio.timeout(COMPLETION_SECONDS_MAX), new_client(settings) as client:
+        async with asyncio.timeout(late.COMPLETION_SECONDS_MAX), new_client(settings) as client:
             return list(await names(client, ctx))
 
     # Not `asyncio.run`: it waits for the thread that resolves names, which no time limit ends.

@@ -20,8 +20,6 @@ from odradek.cli.shared.environment import (
     PROFILE_VARIABLE,
     SCHEMA_REGISTRY_VARIABLE,
 )
-from odradek.cli.shared.property_files import read_property_file
-from odradek.client.addresses import parse_addresses
 from odradek.client.properties import (
     API_TIMEOUT_MS,
     BOOTSTRAP_SERVERS,
@@ -134,7 +132,7 @@ def resolve(given: GivenOptions) -> ClientSettings:
 
     profile = _lay_profile(given, lay)
     if given.command_config is not None:
-        lay(read_property_file(given.command_config), given.command_config)
+        lay(late.read_property_file(given.command_config), given.command_config)
     if from_environment := os.environ.get(BOOTSTRAP_VARIABLE):
         _warn_of_hidden(values, given, from_environment, warnings)
         values[BOOTSTRAP_SERVERS] = Sourced(from_environment, f"${BOOTSTRAP_VARIABLE}")
@@ -178,7 +176,7 @@ def _warn_of_hidden(
 
 def _check_bootstrap(bootstrap: Sourced) -> None:
     try:
-        parse_addresses(bootstrap.value)
+        late.parse_addresses(bootstrap.value)
     except ValueError as failure:
         kind = click.UsageError if bootstrap.source == BOOTSTRAP_OPTION else SettingError
         raise kind(f"{bootstrap.source}: {failure}") from failure

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from odradek.cli.shared.atomic_files import replace_file as replace_file
     from odradek.cli.shared.hints import command_name as command_name
     from odradek.cli.shared.hints import hints as hints
+    from odradek.cli.shared.property_files import read_entries as read_entries
+    from odradek.cli.shared.property_files import read_property_file as read_property_file
+    from odradek.client.addresses import parse_addresses as parse_addresses
     from odradek.client.admin.configs import ConfigAdmin as ConfigAdmin
     from odradek.client.admin.groups import GroupAdmin as GroupAdmin
     from odradek.client.admin.results import ResourceType as ResourceType
@@ -29,10 +32,15 @@ if TYPE_CHECKING:
     from odradek.client.errors import ConnectionFailed as ConnectionFailed
     from odradek.client.suggestions import with_suggestion as with_suggestion
     from odradek.client.topic_settings import TOPIC_SETTINGS as TOPIC_SETTINGS
+    from odradek.foundation.client_limits import COMPLETION_SECONDS_MAX as COMPLETION_SECONDS_MAX
 else:
     __getattr__ = open_late(
         __name__,
         {
+            "read_property_file": "odradek.cli.shared.property_files",
+            "read_entries": "odradek.cli.shared.property_files",
+            "parse_addresses": "odradek.client.addresses",
+            "COMPLETION_SECONDS_MAX": "odradek.foundation.client_limits",
             "command_name": "odradek.cli.shared.hints",
             "hints": "odradek.cli.shared.hints",
             "replace_file": "odradek.cli.shared.atomic_files",

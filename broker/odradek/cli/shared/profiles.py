@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from odradek.cli.shared import late
-from odradek.cli.shared.property_files import read_entries
 from odradek.client.properties import ReadProperties, read_client_properties
 from odradek.foundation.errors import SettingError
 
@@ -77,7 +76,7 @@ def entries(name: str, *, named_by: str = "") -> dict[str, str]:
     path = path_of(name)
     if not path.exists():
         raise _not_there(name, named_by=named_by)
-    return read_entries(str(path), what=f"profile {name!r}:")
+    return late.read_entries(str(path), what=f"profile {name!r}:")
 
 
 def read(name: str, *, named_by: str = "") -> ReadProperties:

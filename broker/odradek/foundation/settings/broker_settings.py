@@ -66,9 +66,7 @@ def find_setting(key: str) -> Setting | None:
 def _mechanism_setting(base: str) -> Setting | None:
     """`scram-sha-256.sasl.jaas.config`: a key for one SASL mechanism of a listener."""
     _, _, key = base.partition(".")
-    return (
-        (USED.get(key) or _load_unused().get(key)) if key.startswith(("sasl.", "connections.")) else None
-    )
+    return (USED.get(key) or _load_unused().get(key)) if key.startswith(("sasl.", "connections.")) else None
 
 
 class Settings(SettingValues):
