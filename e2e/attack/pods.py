@@ -1,0 +1,191 @@
+"""Pods and processes that go away: one, some, all, and those that only stop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from e2e import boot
+from e2e.attack.attacks import ALL_AT_ONCE_SECONDS_MAX, attack
+from e2e.attack.field import Field, wait_seconds
+from e2e.conftest import pods_by_name
+from e2e.test_4_drains import budget, evict, is_open
+from e2e.test_4_faults import replaced, zookeeper_leader
+
+STOPPED_SECONDS = 20.0
+ZOOKEEPER_AWAY_SECONDS = 30.0
+
+
+def containers(field: Field) -> dict[str, str]:
+    """The id of each container of the Cluster's pods, by the pod."""
+    return {
+        pod["metadata"]["name"]: one["containerID"]
+        for pod in field.kube.pods("odradek.io/cluster=demo")
+        for one in pod.get("status", {}).get("containerStatuses", ())
+        if "containerID" in one
+    }
+
+
+def any_broker(field: Field) -> str:
+    return f"demo-broker-{field.chance.randrange(3)}"
+
+
+def all_replaced(field: Field, before: dict[str, str], seconds_max: float = 300.0) -> None:
+    """Each of these pods was made again."""
+
+    def are_new() -> bool:
+        now = field.pods()
+        return all(now.get(name, uid) != uid for name, uid in before.items())
+
+    field.until(are_new, f"{', '.join(before)} are made again", seconds_max)
+
+
+def crash(field: Field, pods: Iterable[str]) -> None:
+    """Kill containers without a signal, and wait until others run in their place."""
+    before = {pod: identity for pod, identity in containers(field).items() if pod in set(pods)}
+    for identity in before.values():
+        boot.crash(identity)
+
+    def are_new() -> bool:
+        now = containers(field)
+        return all(now.get(pod, identity) != identity for pod, identity in before.items())
+
+    field.until(are_new, "all run again")
+
+
+@attack("a broker's process is killed: the others serve, and it comes back")
+def broker_killed(field: Field) -> None:
+    crash(field, [any_broker(field)])
+
+
+@attack("a broker's pod is lost without a signal")
+def broker_lost(field: Field) -> None:
+    before = pods_by_name(field.kube, "broker")
+    field.kube.kill_pod(any_broker(field))
+    replaced(field.kube, "broker", before)
+
+
+@attack("a broker's pod and volume are replaced on request")
+def broker_and_volume_replaced(field: Field) -> None:
+    pod = any_broker(field)
+    before = field.pods("broker")
+    field.kube.run("annotate", "pod", pod, "odradek.io/replace=true")
+    all_replaced(field, {pod: before[pod]})
+
+
+@attack("two of three brokers are lost at once", ALL_AT_ONCE_SECONDS_MAX)
+def two_brokers_lost(field: Field) -> None:
+    before = field.pods("broker")
+    lost = field.chance.sample(sorted(before), 2)
+    field.kube.run("delete", "pod", *lost, "--grace-period=0", "--force")
+    all_replaced(field, {name: before[name] for name in lost})
+
+
+@attack("all controllers are lost at once")
+def controllers_lost(field: Field) -> None:
+    before = field.pods("controller")
+    field.kube.run("delete", "pod", *before, "--grace-period=0", "--force")
+    field.until(lambda: len(field.pods("controller").keys() - before.keys()) == 2, "there are two others")
+
+
+@attack("the pod of ZooKeeper's leader is deleted")
+def zookeeper_leader_deleted(field: Field) -> None:
+    before = field.pods("zookeeper")
+    leader = zookeeper_leader(field.kube)
+    field.kube.delete("pod", leader, wait=False)
+    all_replaced(field, {leader: before[leader]})
+
+
+@attack("ZooKeeper is away: who produces and consumes goes on")
+def zookeeper_away(field: Field) -> None:
+    field.kube.run("annotate", "cluster", "demo", "odradek.io/paused=true")
+    try:
+        field.kube.run("scale", "statefulset/demo-zookeeper", "--replicas=0")
+        field.until(lambda: not field.pods("zookeeper"), "ZooKeeper is away")
+        wait_seconds(ZOOKEEPER_AWAY_SECONDS)
+        field.kube.run("scale", "statefulset/demo-zookeeper", "--replicas=3")
+    finally:
+        field.kube.run("annotate", "cluster", "demo", "odradek.io/paused-")
+
+
+@attack("ZooKeeper's leader stops and keeps its connections: the others elect, and it joins again")
+def zookeeper_stopped(field: Field) -> None:
+    boot.stop_for(containers(field)[zookeeper_leader(field.kube)], STOPPED_SECONDS)
+
+
+@attack("a broker stops and keeps its connections: its partitions get other leaders", ALL_AT_ONCE_SECONDS_MAX)
+def broker_stopped(field: Field) -> None:
+    boot.stop_for(containers(field)[any_broker(field)], STOPPED_SECONDS)
+
+
+@attack("all containers are killed at once, and serve again", ALL_AT_ONCE_SECONDS_MAX)
+def everything_killed_at_once(field: Field) -> None:
+    assert len(field.pods()) == 8
+    crash(field, field.pods())
+
+
+@attack("every broker is evicted in turn, as by drains")
+def evicted_in_turn(field: Field) -> None:
+    before = field.pods("broker")
+    for pod in before:
+        field.until(lambda: is_open(budget(field.kube) or {}), "any one broker may go", 120)
+        field.until(lambda pod=pod: evict(field.kube, pod) is None, f"{pod} may go", 120)  # type: ignore[misc]
+        all_replaced(field, {pod: before[pod]})
+
+
+@attack("everything restarts one after the other, and the operator is killed in the middle")
+def operator_killed_in_a_roll(field: Field) -> None:
+    before = field.pods()
+    field.kube.run("annotate", "cluster", "demo", f"odradek.io/restart={field.word()}", "--overwrite")
+    field.until(lambda: set(before.values()) - set(field.pods().values()), "the first pod was replaced", 240)
+    for pod in field.operator.pods("app.kubernetes.io/name=odradek-operator"):
+        field.operator.kill_pod(pod["metadata"]["name"])
+    field.until(lambda: not set(field.pods().values()) & set(before.values()), "all were replaced", 400)
+
+
+@attack("the only node is cordoned during a roll: at most one pod waits, the others serve, and the roll ends")
+def cordoned_in_a_roll(field: Field) -> None:
+    before = field.pods("broker")
+    nodes = [one["metadata"]["name"] for one in field.kube.items("nodes")]
+    field.kube.run("cordon", *nodes)
+    try:
+        for pod in before:
+            field.kube.run("annotate", "pod", pod, "odradek.io/roll=true", "--overwrite")
+        field.until(lambda: field.pods("broker") != before, "the first broker was taken", 120)
+        wait_seconds(30)
+        now = field.pods("broker")
+        kept = [name for name, uid in before.items() if now.get(name) == uid]
+        assert len(kept) == 2, f"only {kept} are left of three brokers"
+    finally:
+        field.kube.run("uncordon", *nodes)
+    all_replaced(field, before)
+
+
+@attack("the brokers' StatefulSet is deleted, and all its pods with it", ALL_AT_ONCE_SECONDS_MAX)
+def stateful_set_deleted(field: Field) -> None:
+    before = field.pods("broker")
+    field.kube.delete("statefulset", "demo-broker", wait=False)
+    all_replaced(field, before)
+
+
+@attack("the brokers' StatefulSet is scaled to none by hand", ALL_AT_ONCE_SECONDS_MAX)
+def stateful_set_scaled_to_none(field: Field) -> None:
+    field.kube.run("scale", "statefulset/demo-broker", "--replicas=0")
+    field.until(
+        lambda: (field.kube.get("statefulset", "demo-broker") or {})["spec"]["replicas"] == 3,
+        "the operator has set it back",
+    )
+
+
+@attack("the API server stops for a minute and keeps its connections: clients notice nothing")
+def api_server_away(field: Field) -> None:
+    boot.stop_api_server_for(60.0)
+    field.until(lambda: field.kube.run("get", "--raw", "/readyz") == "ok", "the API server answers", 120)
+    field.until(lambda: all_nodes_ready(field), "nodes are ready again")
+    wait_seconds(20)
+
+
+def all_nodes_ready(field: Field) -> bool:
+    return all(
+        any(one["type"] == "Ready" and one["status"] == "True" for one in node["status"]["conditions"])
+        for node in field.kube.items("nodes")
+    )
