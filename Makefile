@@ -8,7 +8,7 @@ INSTALL = $(BIN)/python -m pip install --disable-pip-version-check
 # Thousands of short processes read modules that are compiled once.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test test-all test-rest test-proof tools test-shaken slowest proof check bench many-consumers demo fuzz sim chaos copies mirror-proof mixed-groups operator-days streams connect foreign rights quotas pipeline-kills sink-kills images e2e e2e-slow e2e-extra reference manifests diagrams recording test-portable fuzz-costs largest-requests planted release clean
+.PHONY: setup run test test-all test-rest test-proof tools test-shaken slowest proof check bench many-consumers demo fuzz sim chaos copies mirror-proof mixed-groups operator-days streams connect foreign rights quotas pipeline-kills sink-kills images e2e e2e-slow e2e-extra attack reference manifests diagrams recording test-portable fuzz-costs largest-requests planted release clean
 
 # Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
 $(VENV)/.product: pyproject.toml
@@ -198,6 +198,10 @@ e2e-slow: e2e
 # What takes longer, or needs programs of others: an upgrade from the last release and back, Prometheus, the Spark operator.
 e2e-extra: $(VENV)/.dev
 	$(BIN)/python -m pytest e2e/extra -p no:randomly -v --timeout 1800 $(E2E_ARGS)
+
+# The hostile hour: attacks on the operator and a Cluster while honest clients are at work. ATTACKS='broker-lost lease-stolen', SEED=n
+attack: $(VENV)/.dev
+	$(BIN)/python -m e2e.attack $(ATTACKS) $(if $(SEED),--seed $(SEED))
 
 demo: $(VENV)/.demo
 	@$(BIN)/python -m demo

@@ -58,6 +58,7 @@ PROOFS: Final = (
     Proof("sink-kills", ("sink-kills",), _PYTEST, "0.3"),
     Proof("e2e-slow", ("e2e-slow",), _PYTEST, "0.4"),
     Proof("e2e-extra", ("e2e-extra",), _PYTEST, "1"),
+    Proof("attack", ("attack",), r"((?:held|FAILED): .*)", "1"),
 )
 
 _HEADER: Final = (

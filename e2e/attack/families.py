@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Final
 
-FAMILIES: Final = ("pods", "watches", "secrets")
+FAMILIES: Final = ("values", "hands", "watches", "secrets", "leftovers", "volumes", "mirrors", "pods")
 
 
 def load() -> None:

@@ -6,13 +6,16 @@ The operator watches namespaces beside it, too, where attacks make small Cluster
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
+
+import kubernetes
 
 from e2e import boot
 from e2e.attack.judge import Judge
@@ -125,6 +128,9 @@ class Field:
     def in_reader(self, *command: str) -> str:
         return self.kube.run("exec", HONEST_POD, "--container", "reader", "--", *command)
 
+    def in_admin(self, *command: str) -> str:
+        return self.kube.run("exec", HONEST_POD, "--container", "admin", "--", *command)
+
     def as_admin(self, *words: str, stdin: str | None = None) -> str:
         """What the command line prints, with all rights."""
         flags = ["-i"] if stdin is not None else []
@@ -190,6 +196,14 @@ class Field:
         if component:
             selector += f",app.kubernetes.io/component={component}"
         return uids(self.kube.pods(selector))
+
+    def patch_often(self, plural: str, name: str, changes: Iterable[Resource]) -> None:
+        """Merge changes into one of Odradek's resources as quickly as the API server takes them."""
+        api = kubernetes.client.CustomObjectsApi(
+            kubernetes.config.new_client_from_config(config_file=os.environ["KUBECONFIG"])
+        )
+        for change in changes:
+            api.patch_namespaced_custom_object("odradek.io", "v1", NAMESPACE, plural, name, change)
 
     # --- what is so -----------------------------------------------------------------------------------------------
 
@@ -260,7 +274,7 @@ def honest_pod() -> Resource:
         about = {"name": name, "image": boot.image(image), "imagePullPolicy": "IfNotPresent"}
         return {**about, "command": command, "securityContext": _RESTRICTED, "volumeMounts": mounts}
 
-    def client(name: str) -> Resource:
+    def honest(name: str) -> Resource:
         role = "produce" if name.startswith("producer") else "consume"
         command = ["python3", "honest.py", role, TOPIC, f"/journals/{name}", name.removeprefix("producer-")]
         return container(name, "clients", command, "honest")
@@ -274,7 +288,7 @@ def honest_pod() -> Resource:
     sleep = ["sleep", "infinity"]
     spec = {
         "containers": [
-            *(client(name) for name in CLIENTS),
+            *(honest(name) for name in CLIENTS),
             container("reader", "clients", sleep, "honest"),
             container("admin", "broker", sleep, "admin"),
         ],

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from e2e.attack.attacks import attack
-from e2e.attack.field import Field
+from e2e.attack.field import Field, of, wait_seconds
+from e2e.attack.logins import login_of, tries
 from e2e.conftest import pods_by_name
 from e2e.test_4_faults import uid_of
 
@@ -23,3 +24,48 @@ def authority_deleted(field: Field) -> None:
         lambda: pods_by_name(field.kube, "broker").get("demo-broker-0") not in (None, pods["demo-broker-0"]),
         "a broker is made again, with the new authority",
     )
+
+
+@attack(
+    "a listener names a certificate that is not there: no broker is replaced, and the Cluster says what is missing"
+)
+def certificate_missing(field: Field) -> None:
+    pods = field.pods()
+    listener = {
+        "name": "extra",
+        "type": "Internal",
+        "port": 9095,
+        "tls": True,
+        "authentication": {"type": "scram-sha-512"},
+        "certificate": {"secretName": "not-there"},
+    }
+    field.kube.patch("cluster", "demo", {"spec": {"listeners": [listener]}})
+    try:
+        said = field.condition(field.kube, "cluster", "demo", "Ready", "ReferenceMissing", 60)
+        assert "not-there" in said, said
+        wait_seconds(10)
+        assert field.pods() == pods
+    finally:
+        field.kube.patch("cluster", "demo", {"spec": {"listeners": []}})
+    field.whole()
+    assert field.pods() == pods, "no pod was replaced for it"
+
+
+@attack("the Secrets of brokers, and of a User, are deleted: they are made again, and clients go on")
+def other_secrets_deleted(field: Field) -> None:
+    name = field.word()
+    field.kube.apply(of("User", name, cluster="demo"))
+    field.kube.ready("user", name, 60)
+    assert tries(field, *login_of(field.kube, name))
+    secrets = ("demo-broker-tls", "demo-clients-ca", name)
+    before = {one: uid_of(field.kube, "secret", one) for one in secrets}
+    assert all(before.values()), before
+    field.kube.delete("secret", *secrets)
+    field.until(
+        lambda: all(uid_of(field.kube, "secret", one) not in ("", uid) for one, uid in before.items()),
+        "all are there again",
+    )
+    field.until(lambda: field.is_ready(field.kube, "user", name), "the User is Ready")
+    field.whole()
+    field.until(lambda: tries(field, *login_of(field.kube, name)), "its new Secret lets it in", 60)
+    field.kube.delete("user", name)
