@@ -95,16 +95,21 @@ def _played(field: Field, one: Attack) -> Outcome:
     try:
         one.play(field)
         field.whole()
+        field.at_work()
         wait_seconds(AFTER_SECONDS)
     except REFUSED as refused:
         problems.append(f"{type(refused).__name__}: {refused}")
     try:
-        until = field.now()
         problems += field.complaints(begin)
+        until = field.now()
+        field.collect()
     except REFUSED as refused:
         problems.append(f"the records cannot be looked at: {refused}")
         until = since + 1
-    seconds = [field.judge.silence(kind, since, until) for kind in ("producer", "consumer")]
+    seconds = (
+        field.judge.producers_silence(since, until),
+        field.judge.consumers_silence(since, until),
+    )
     if max(seconds) > one.silence_seconds_max:
         problems.append(
             f"producers were silent for {seconds[0]:.1f} s and consumers for {seconds[1]:.1f} s, "
@@ -125,6 +130,8 @@ def _played(field: Field, one: Attack) -> Outcome:
 def _healed(field: Field) -> bool:
     """Whether the Cluster is whole, so that the next attack can say something."""
     try:
+        field.upgrade_operator()
+        field.upgrade_cluster()
         field.whole()
     except REFUSED as refused:
         print(f"the Cluster does not come back, so the rest is left out: {refused}", flush=True)

@@ -9,6 +9,10 @@ from e2e.attack.field import Field
 
 SILENCE_SECONDS_MAX: Final = 2.0
 ALL_AT_ONCE_SECONDS_MAX: Final = 10.0
+# A process that dies without a word is given up when it is back, and else when its session with ZooKeeper ends. What
+# stops with its connections open is given up then only: brokers' sessions last 18 s, as Kafka's.
+KILLED_SECONDS_MAX: Final = 10.0
+STOPPED_SECONDS_MAX: Final = 20.0
 
 
 class Attack(NamedTuple):

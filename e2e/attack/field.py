@@ -88,12 +88,7 @@ class Field:
             self.kube.ready(kind, name, READY_SECONDS_MAX)
         self.kube.apply(honest_pod())
         self.kube.run("wait", "--for=condition=Ready", f"pod/{HONEST_POD}", "--timeout=120s")
-
-        def are_at_work() -> bool:
-            self.collect()
-            return len(self.judge.delivered) > 100
-
-        self.until(are_at_work, "honest clients are at work")
+        self.at_work()
 
     def upgrade_operator(self, *more: str) -> None:
         watched = f"watch.namespaces={{{NAMESPACE},{ASIDE},{ELSEWHERE}}}"
@@ -144,6 +139,16 @@ class Field:
             text = self.in_reader("tail", "-c", f"+{read + 1}", f"/journals/{client}")
             self._read[client] = read + len(text.encode())
             self.judge.take(client, text)
+
+    def at_work(self) -> None:
+        """Wait until every honest client has had a record that came after this moment."""
+        since = self.now()
+
+        def are_at_work() -> bool:
+            self.collect()
+            return set(CLIENTS) <= self.judge.seen_since(since)
+
+        self.until(are_at_work, "every honest client has records again", READY_SECONDS_MAX)
 
     def held(self, begin: dict[int, int]) -> Iterator[tuple[int, int, str]]:
         """(partition, offset, value) of what brokers hold from these offsets on."""

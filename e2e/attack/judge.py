@@ -23,6 +23,8 @@ class Judge:
     acknowledged: dict[Place, str] = field(default_factory=dict)
     delivered: dict[Place, str] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
+    _acknowledged_at: dict[Place, float] = field(default_factory=dict)
+    _delivered_at: dict[Place, float] = field(default_factory=dict)
     _times: dict[str, list[float]] = field(default_factory=dict)
     _rests: dict[str, str] = field(default_factory=dict)
 
@@ -30,26 +32,49 @@ class Judge:
         """Add what a client's journal has more than before; its last line may be cut off."""
         *lines, self._rests[client] = (self._rests.get(client, "") + text).split("\n")
         times = self._times.setdefault(client, [])
-        found = self.acknowledged if client.startswith("producer") else self.delivered
+        is_producer = client.startswith("producer")
+        found = self.acknowledged if is_producer else self.delivered
+        found_at = self._acknowledged_at if is_producer else self._delivered_at
         for line in lines:
             at, partition, rest = line.split(" ", 2)
             if partition == "failed":
                 self.failed.append(f"{client}: {rest}")
                 continue
             offset, _, value = rest.partition(" ")
-            found[int(partition), int(offset)] = value
+            place = int(partition), int(offset)
+            found[place] = value
+            found_at.setdefault(place, float(at))
             times.append(float(at))
 
-    def silence(self, kind: str, since: float, until: float) -> float:
-        """The longest time of a window, in seconds, in which any one client of a kind had no record."""
+    def seen_since(self, since: float) -> set[str]:
+        """The clients that have had a record since a time."""
+        return {name for name, times in self._times.items() if times and times[-1] > since}
+
+    def producers_silence(self, since: float, until: float) -> float:
+        """The longest time of a window, in seconds, in which any one producer had no acknowledgement."""
         return max(
             (
                 _longest_gap(times, since, until)
                 for name, times in self._times.items()
-                if name.startswith(kind)
+                if name.startswith("producer")
             ),
             default=until - since,
         )
+
+    def consumers_silence(self, since: float, until: float) -> float:
+        """The longest time of a window in which the group had no record, or an acknowledged one waited for it.
+
+        A member that has no partitions for a while is not silent: another member has them.
+        """
+        together = sorted(
+            at for name, times in self._times.items() if name.startswith("consumer") for at in times
+        )
+        waits = (
+            self._delivered_at.get(place, until) - max(at, since)
+            for place, at in self._acknowledged_at.items()
+            if since <= self._delivered_at.get(place, until) and at <= until
+        )
+        return max(_longest_gap(together, since, until), max(waits, default=0.0))
 
     def complaints(self, held: Iterable[tuple[int, int, str]], begin: dict[int, int]) -> list[str]:
         """What is wrong with the records that brokers hold from the offsets `begin` on; each complaint for a person."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from e2e import boot
-from e2e.attack.attacks import ALL_AT_ONCE_SECONDS_MAX, attack
+from e2e.attack.attacks import ALL_AT_ONCE_SECONDS_MAX, KILLED_SECONDS_MAX, STOPPED_SECONDS_MAX, attack
 from e2e.attack.field import Field, wait_seconds
 from e2e.conftest import pods_by_name
 from e2e.test_4_drains import budget, evict, is_open
@@ -52,7 +52,7 @@ def crash(field: Field, pods: Iterable[str]) -> None:
     field.until(are_new, "all run again")
 
 
-@attack("a broker's process is killed: the others serve, and it comes back")
+@attack("a broker's process is killed: the others serve, and it comes back", KILLED_SECONDS_MAX)
 def broker_killed(field: Field) -> None:
     crash(field, [any_broker(field)])
 
@@ -112,7 +112,7 @@ def zookeeper_stopped(field: Field) -> None:
     boot.stop_for(containers(field)[zookeeper_leader(field.kube)], STOPPED_SECONDS)
 
 
-@attack("a broker stops and keeps its connections: its partitions get other leaders", ALL_AT_ONCE_SECONDS_MAX)
+@attack("a broker stops and keeps its connections: its partitions get other leaders", STOPPED_SECONDS_MAX)
 def broker_stopped(field: Field) -> None:
     boot.stop_for(containers(field)[any_broker(field)], STOPPED_SECONDS)
 

@@ -10,6 +10,7 @@ from e2e.attack.field import ASIDE, Field, of, small_cluster, wait_seconds
 from e2e.kube import Kube, KubectlError, Resource
 
 NOTES_SECONDS_MAX = 300
+CALM_SECONDS = 20.0
 
 
 def refused(kube: Kube, resource: Resource) -> str:
@@ -21,6 +22,12 @@ def refused(kube: Kube, resource: Resource) -> str:
     raise AssertionError(
         f"{resource['kind']} {resource['metadata']['name']} was not refused: {resource['spec']}"
     )
+
+
+@attack("nothing happens: what the machine itself makes clients wait")
+def nothing(field: Field) -> None:
+    wait_seconds(CALM_SECONDS)
+    field.until(lambda: field.is_ready(field.kube, "cluster", "demo"), "the Cluster is Ready")
 
 
 @attack("wrong values are refused in words that say what is meant")
@@ -44,7 +51,7 @@ def wrong_values(field: Field) -> None:
     kept = small_cluster("wrong")
     kept["spec"]["brokers"]["config"] = {"log.retention.bytes": "10GB"}
     assert "bytes, as 10737418240 for 10 GiB" in refused(kube, kept)
-    assert not kube.items("clusters.odradek.io")
+    assert not kube.items("clusters")
 
 
 @attack("a Cluster that Kubernetes refuses makes nothing, and is made once it may be")

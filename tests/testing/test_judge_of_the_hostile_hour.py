@@ -64,12 +64,27 @@ def test_records_before_the_begin_are_not_looked_at(judge: Judge) -> None:
     assert judge.ends() == {0: 2, 1: 1}
 
 
-def test_silence_is_the_longest_of_any_client_and_counts_the_ends_of_the_window(judge: Judge) -> None:
-    assert judge.silence("producer", 0.5, 4.5) == pytest.approx(2.9)
-    assert judge.silence("producer", 3.5, 9.0) == pytest.approx(5.0), "nothing came after the record at 4.0"
+def test_producers_are_silent_as_long_as_any_of_them_is(judge: Judge) -> None:
+    assert judge.producers_silence(0.5, 4.5) == pytest.approx(2.9)
+    assert judge.producers_silence(3.5, 9.0) == pytest.approx(5.0), "nothing came after the record at 4.0"
     judge.take("producer-b", "0.6 2 0 b-0\n")
-    assert judge.silence("producer", 0.5, 4.5) == pytest.approx(3.9), "the other producer had only one"
-    assert judge.silence("consumer", 0.5, 4.5) == pytest.approx(2.9)
+    assert judge.producers_silence(0.5, 4.5) == pytest.approx(3.9), "the other producer had only one"
+
+
+def test_consumers_are_silent_while_the_group_has_nothing(judge: Judge) -> None:
+    assert judge.consumers_silence(0.5, 4.5) == pytest.approx(2.9)
+    judge.take("consumer-b", "2.5 1 7 again\n")
+    assert judge.consumers_silence(0.5, 4.5) == pytest.approx(1.5), "another member had a record in between"
+
+
+def test_consumers_are_silent_while_a_record_waits_for_them() -> None:
+    steady = "".join(f"{at / 10} 1 {at} b-{at}\n" for at in range(10, 50))
+    judge = judge_of("1.0 0 0 a-0\n" + steady, steady + "4.6 0 0 a-0\n4.8 0 0 a-0\n")
+    assert judge.consumers_silence(1.0, 5.0) == pytest.approx(3.6), "until it was given to them first"
+    assert judge.consumers_silence(4.0, 5.0) == pytest.approx(0.6), "what began before counts from the begin"
+    assert judge_of("1.0 0 0 a-0\n", "").consumers_silence(1.0, 5.0) == pytest.approx(4.0), (
+        "and it still waits"
+    )
 
 
 def test_a_line_that_is_cut_off_is_read_when_its_rest_comes() -> None:
