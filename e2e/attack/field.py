@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from random import Random
 from typing import Any
 
@@ -204,11 +205,20 @@ class Field:
 
     def patch_often(self, plural: str, name: str, changes: Iterable[Resource]) -> None:
         """Merge changes into one of Odradek's resources as quickly as the API server takes them."""
-        api = kubernetes.client.CustomObjectsApi(
-            kubernetes.config.new_client_from_config(config_file=os.environ["KUBECONFIG"])
-        )
         for change in changes:
-            api.patch_namespaced_custom_object("odradek.io", "v1", NAMESPACE, plural, name, change)
+            self._patch(plural, name, change)
+
+    def patch_each(self, plural: str, names: Iterable[str], change: Resource) -> None:
+        """Merge a change into several of Odradek's resources likewise."""
+        for name in names:
+            self._patch(plural, name, change)
+
+    @cached_property
+    def _patch(self) -> Callable[[str, str, Resource], object]:
+        """One connection for all: each kubectl would take longer than its request."""
+        configured = kubernetes.config.new_client_from_config(config_file=os.environ["KUBECONFIG"])
+        api = kubernetes.client.CustomObjectsApi(configured)
+        return partial(api.patch_namespaced_custom_object, "odradek.io", "v1", NAMESPACE)
 
     # --- what is so -----------------------------------------------------------------------------------------------
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
 
+from e2e import test_3_many as many
 from e2e.attack.attacks import attack
 from e2e.attack.field import Field, of, wait_seconds
 from e2e.kube import Resource
 
 SUPPORTING = ("service", "configmap", "poddisruptionbudget", "serviceaccount", "networkpolicy")
 PATCHES = 1000
+TOPICS = 500
+OPERATOR_MEGABYTES_MAX = 150
 BACK_SECONDS_MAX = 60.0
 
 
@@ -46,15 +50,33 @@ def _meant(body: Resource) -> Resource:
 
 
 @attack(
-    "labels and owners are taken off every object that the operator has made: they are back, and no pod is replaced"
+    "labels, or owners, are taken off every object beside the workloads: they are back, and no pod is replaced"
 )
-def labels_and_owners_stripped(field: Field) -> None:
+def labels_or_owners_stripped(field: Field) -> None:
     pods = field.pods()
     before = {(kind, one["metadata"]["name"]): one for kind in SUPPORTING for one in made(field, kind)}
     for (kind, name), one in before.items():
         labels = dict.fromkeys(one["metadata"].get("labels", {}))
-        field.kube.patch(kind, name, {"metadata": {"labels": labels, "ownerReferences": None}})
+        field.kube.patch(kind, name, {"metadata": {"labels": labels}})
     restored(field, before)
+    for kind, name in before:
+        field.kube.patch(kind, name, {"metadata": {"ownerReferences": None}})
+    restored(field, before)
+    assert field.pods() == pods
+
+
+@attack(
+    "an object has neither labels nor owners any more: the Cluster names it, serves, and takes its place when told"
+)
+def object_that_is_no_longer_known(field: Field) -> None:
+    pods = field.pods()
+    name = "demo-bootstrap"
+    labels = dict.fromkeys((field.kube.get("service", name) or {})["metadata"]["labels"])
+    field.kube.patch("service", name, {"metadata": {"labels": labels, "ownerReferences": None}})
+    said = field.condition(field.kube, "cluster", "demo", "Ready", "ObjectsOfOthers", 60)
+    assert f"Service {name}" in said and "delete" in said, said
+    field.kube.delete("service", name)
+    field.until(lambda: field.is_ready(field.kube, "cluster", "demo"), "the Cluster is Ready")
     assert field.pods() == pods
 
 
@@ -172,6 +194,36 @@ def topic_patched_often(field: Field) -> None:
     assert str(last) in described, described
     field.kube.delete("topic", name)
     field.until(lambda: name not in field.as_admin("topics", "list"), "the topic is gone", 90)
+
+
+@attack("500 Topics are made, changed and deleted at once: all become so, and the operator stays small")
+def five_hundred_topics(field: Field) -> None:
+    began = time.monotonic()
+    selector = many.made(field.kube, "many", TOPICS)
+    made_after = time.monotonic() - began
+    field.until(lambda: many.ready_among(field.kube, selector) == TOPICS, "all are Ready", 300)
+    ready_after = time.monotonic() - began
+
+    began = time.monotonic()
+    names = [one["metadata"]["name"] for one in field.kube.items("topics", selector)]
+    field.patch_each("topics", names, {"spec": {"config": {"retention.ms": 7_200_000}}})
+    patched_after = time.monotonic() - began
+    field.until(lambda: many.ready_among(field.kube, selector) == TOPICS, "all are changed", 300)
+    changed_after = time.monotonic() - began
+    described = field.as_admin("configs", "describe", "topic", field.chance.choice(names))
+    assert "7200000" in described, described
+    _, megabytes = many.spent(many.operator_pod())
+
+    began = time.monotonic()
+    many.all_deleted(field.kube, selector)
+    deleted_after = time.monotonic() - began
+    print(
+        f"{TOPICS} Topics: Ready in {ready_after:.1f} s ({made_after:.1f} of them kubectl), changed in "
+        f"{changed_after:.1f} s ({patched_after:.1f} to ask for it), deleted in {deleted_after:.1f} s; "
+        f"the operator has {megabytes:.0f} MB",
+        flush=True,
+    )
+    assert megabytes <= OPERATOR_MEGABYTES_MAX
 
 
 @attack("the Cluster is deleted and leaves all that it has made, and is applied again: it takes all of it up")
