@@ -8,6 +8,7 @@ import time
 from e2e import test_3_many as many
 from e2e.attack.attacks import attack
 from e2e.attack.field import Field, of, wait_seconds
+from e2e.attack.logins import login_of, tries
 from e2e.kube import Resource
 
 SUPPORTING = ("service", "configmap", "poddisruptionbudget", "serviceaccount", "networkpolicy")
@@ -18,10 +19,10 @@ BACK_SECONDS_MAX = 60.0
 
 
 def made(field: Field, kind: str) -> list[Resource]:
-    """Objects of a kind that the operator has made for the Cluster."""
+    """Objects of a kind that the operator has made for the Cluster; records of what is declared are for Users."""
     return [
         one
-        for one in field.kube.items(kind, "odradek.io/cluster=demo")
+        for one in field.kube.items(kind, "odradek.io/cluster=demo,!odradek.io/declared")
         if any(owner["kind"] == "Cluster" for owner in one["metadata"].get("ownerReferences", ()))
     ]
 
@@ -134,7 +135,7 @@ def statuses_forged(field: Field) -> None:
             "lastTransitionTime": "2020-01-01T00:00:00Z",
         }
     ]
-    targets = (("cluster.odradek.io", "demo"), ("topic.odradek.io", "honest"), ("user.odradek.io", "honest"))
+    targets = (("cluster", "demo"), ("topic", "honest"), ("user", "honest"))
     pods = field.pods()
     for kind, name in targets:
         change = json.dumps({"status": {"conditions": forged, "observedGeneration": 999}})
@@ -178,6 +179,19 @@ def finalizers_of_others(field: Field) -> None:
         field.kube.patch(kind, name, {"metadata": {"finalizers": None}})
     field.until(lambda: name not in field.as_admin("topics", "list"), "the topic is gone", 90)
     field.until(lambda: name not in field.as_admin("users", "list"), "the user is gone", 90)
+
+
+@attack("the record of declared Users is deleted, and then a User: its login is gone all the same")
+def record_of_users_deleted(field: Field) -> None:
+    name = field.word()
+    field.kube.apply(of("User", name, cluster="demo"))
+    field.kube.ready("user", name, 60)
+    login = login_of(field.kube, name)
+    assert tries(field, *login)
+    field.kube.delete("configmap", "demo-declared-users")
+    field.kube.delete("user", name)
+    field.until(lambda: name not in field.as_admin("users", "list"), "the user is gone", 60)
+    assert not tries(field, *login)
 
 
 @attack("a Topic is patched 1,000 times in seconds: it has the last value, and others are followed")

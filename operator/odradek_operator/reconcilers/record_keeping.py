@@ -30,6 +30,33 @@ from odradek_operator.reconcilers.work import WorkT
 from odradek_operator.resources.deletion import DeletionPolicy
 
 
+class KnownEntries:
+    """The entries of a kind's records as this process has seen them last.
+
+    A record can be deleted or edited by hand. Without this, what was declared in it would stay on the brokers.
+    """
+
+    def __init__(self) -> None:
+        self._by_cluster: dict[tuple[str, str], Mapping[str, DeclaredThing]] = {}
+
+    def note(self, record: DeclaredRecord) -> None:
+        """Keep what is recorded now."""
+        self._by_cluster[record.namespace, record.cluster] = record.entries
+
+    def find_clusters(self, namespace: str, resource: str) -> set[str]:
+        """The Clusters with an entry for a resource of this name."""
+        return {
+            cluster
+            for (of_namespace, cluster), entries in self._by_cluster.items()
+            if of_namespace == namespace and any(one.resource == resource for one in entries.values())
+        }
+
+    def find_lost(self, record: DeclaredRecord) -> dict[str, DeclaredThing]:
+        """The entries that somebody has taken out of a record."""
+        known = self._by_cluster.get((record.namespace, record.cluster), {})
+        return {uid: entry for uid, entry in known.items() if uid not in record.entries}
+
+
 class RecordKeeper(Generic[WorkT]):
     """Keeps the record of one kind and Cluster in a batch. `fail` closes a work that cannot be recorded.
 
@@ -43,6 +70,7 @@ class RecordKeeper(Generic[WorkT]):
         cluster: str,
         *,
         api: Api,
+        known: KnownEntries,
         get_name: Callable[[WorkT], str],
         get_id: Callable[[WorkT], str | None],
         fail: Callable[[WorkT, Exception], None],
@@ -51,6 +79,8 @@ class RecordKeeper(Generic[WorkT]):
         self._kubernetes = environment.kubernetes
         self._batch = batch
         self._api = api
+        self._known = known
+        self._lost: Mapping[str, DeclaredThing] = {}
         self._get_name = get_name
         self._get_id = get_id
         self._fail = fail
@@ -61,12 +91,18 @@ class RecordKeeper(Generic[WorkT]):
         """Read the record. Raises KubernetesError."""
         record = self._record
         self._record = await read_record(self._kubernetes, record.namespace, record.cluster, record.api)
+        self._lost = self._known.find_lost(self._record)
 
     async def declare(self, works: Sequence[WorkT], cluster: Json) -> None:
         """Record what goes with these resources, and forget what stays. What Kubernetes refuses fails them."""
-        changes: dict[str, DeclaredThing | None] = {}
+        cluster_uid = str(metadata(cluster)["uid"])
+        # Those of an earlier Cluster of this name went with its volumes.
+        changes: dict[str, DeclaredThing | None] = {
+            uid: entry for uid, entry in self._lost.items() if entry.cluster_uid == cluster_uid
+        }
+        self._lost = {}
         for work in works:
-            changes |= self._plan_entry(work, str(metadata(cluster)["uid"]))
+            changes |= self._plan_entry(work, cluster_uid)
         added = [work for work in works if changes.get(work.desired.uid) is not None]
         try:
             if added and not self._record.has_room_for(changes):
@@ -74,6 +110,7 @@ class RecordKeeper(Generic[WorkT]):
                     del changes[work.desired.uid]
                     self._fail(work, RecordFull(self._record))
             self._record = await change_record(self._kubernetes, self._record, changes, cluster=cluster)
+            self._known.note(self._record)
         except KubernetesError as failure:
             for work in added:
                 self._fail(work, failure)
@@ -137,6 +174,7 @@ class RecordKeeper(Generic[WorkT]):
                 await self._report(cluster, "DeletionWaits", message, warning=True)
         self._wake([one for one in found.owed if one.uid in problems], after_seconds=OWED_AGAIN_SECONDS)
         self._record = await change_record(self._kubernetes, self._record, changes, cluster=None)
+        self._known.note(self._record)
         settled = (*gone, *found.superseded)
         self.settled += [Key(api.kind, self._batch.namespace, one.resource) for one in settled]
 
@@ -151,7 +189,8 @@ class RecordKeeper(Generic[WorkT]):
         await change_record(self._kubernetes, self._record, changes, cluster=None)
 
     def _absent(self) -> list[DeclaredThing]:
-        found = self._find_absent("")
+        entries = {**self._record.entries, **self._lost}
+        found = find_absent(replace(self._record, entries=entries), self._batch.bodies, cluster_uid="")
         return [*found.owed, *found.superseded, *found.missing]
 
     def _wake(self, entries: Sequence[DeclaredThing], *, after_seconds: float) -> None:

@@ -41,7 +41,7 @@ from odradek_operator.reconcilers.reconciler import (
     remove_finalizer,
     status_of,
 )
-from odradek_operator.reconcilers.record_keeping import RecordKeeper
+from odradek_operator.reconcilers.record_keeping import KnownEntries, RecordKeeper
 from odradek_operator.reconcilers.work import WorkT
 from odradek_operator.resources.conditions import ready_condition
 from odradek_operator.resources.structure import InvalidResource
@@ -144,13 +144,16 @@ def make_reconciler(
 ) -> BatchReconciler:
     """The reconciler of all resources of a kind. `bootstrap` gives the address of a Cluster's brokers."""
 
+    known = KnownEntries()
+
     async def run_batch(batch: Batch) -> Outcomes:
         clusters = ClusterAccess(environment, batch.namespace, kind.api.kind, brokers, bootstrap)
-        return await Rounds(kind, clusters, batch).reconcile()
+        return await Rounds(kind, clusters, batch, known).reconcile()
 
     async def find_owing(key: Key) -> Sequence[str]:
         found = await find_records(environment.kubernetes, key.namespace, kind.api, key.name)
-        return [record.cluster for record in found]
+        owing = {record.cluster for record in found} | known.find_clusters(key.namespace, key.name)
+        return sorted(owing)
 
     return BatchReconciler(environment, kind.api, run_batch, find_owing)
 
@@ -158,8 +161,11 @@ def make_reconciler(
 class Rounds(Generic[WorkT]):
     """The rounds of one batch."""
 
-    def __init__(self, kind: ReconciledKind[WorkT], clusters: ClusterAccess, batch: Batch) -> None:
+    def __init__(
+        self, kind: ReconciledKind[WorkT], clusters: ClusterAccess, batch: Batch, known: KnownEntries
+    ) -> None:
         self.kind = kind
+        self._known = known
         self.clusters = clusters
         self.environment = clusters.environment
         self.namespace = clusters.namespace
@@ -196,6 +202,7 @@ class Rounds(Generic[WorkT]):
             self._batch,
             cluster,
             api=self.kind.api,
+            known=self._known,
             get_name=self.kind.get_name,
             get_id=self.kind.get_id,
             fail=self.fail,

@@ -10,7 +10,7 @@ import pytest
 from odradek_operator.gateways.kubernetes import CLUSTERS, TOPICS, metadata
 from odradek_operator.reconcilers.batch_reconciler import Batch
 from odradek_operator.reconcilers.declared import DeclaredRecord, DeclaredThing, change_record
-from odradek_operator.reconcilers.record_keeping import RecordKeeper
+from odradek_operator.reconcilers.record_keeping import KnownEntries, RecordKeeper
 from tests.operator.support.world import OperatorWorld
 
 
@@ -39,6 +39,7 @@ async def test_a_list_that_is_older_than_the_record_deletes_nothing(is_there: bo
         Batch(namespace=world.namespace, cluster="demo", bodies=()),
         "demo",
         api=TOPICS,
+        known=KnownEntries(),
         get_name=lambda work: work.desired.topic,
         get_id=lambda work: None,
         fail=lambda work, failure: None,
