@@ -1,7 +1,7 @@
 """The hostile hour: python -m e2e.attack [NAME …] [--seed N], or `make attack ATTACKS='NAME …' SEED=N`.
 
-It installs the operator and a Cluster of three brokers with logins, on the Kubernetes that KUBECONFIG names or on one
-that is booted for it. Honest producers and consumers are at work from then on until the end. Attacks come one after the
+It installs the operator and a Cluster of three brokers with logins. KUBECONFIG names the Kubernetes, or one is booted
+for it. Honest producers and consumers are at work from then on until the end. Attacks come one after the
 other. After each, everything acknowledged must be there and with the consumers, and the Cluster whole again. The last
 line has the figures. `.cache/attack` has the evidence of what failed.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Final
 
-FAMILIES: Final = ("values", "hands", "watches", "secrets", "leftovers", "volumes", "mirrors", "pods")
+FAMILIES: Final = ("values", "hands", "watches", "leftovers", "volumes", "mirrors", "pods", "secrets")
 
 
 def load() -> None:

@@ -174,7 +174,7 @@ class Field:
         except NeverTrueError:
             left = sorted(known & set(self.judge.missing()))
             found.append(f"{len(left)} acknowledged records were given to no consumer: {left[:5]}")
-        # Read before it is compared: what is acknowledged meanwhile is compared the next time.
+        # Read before it is compared: what is acknowledged after that is compared the next time.
         acknowledged = dict(self.judge.acknowledged)
         held = list(self.held(begin))
         judge = Judge(acknowledged, {**self.judge.delivered}, self.judge.failed)

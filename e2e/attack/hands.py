@@ -8,7 +8,7 @@ import time
 from e2e import test_3_many as many
 from e2e.attack.attacks import attack
 from e2e.attack.field import Field, of, wait_seconds
-from e2e.attack.logins import login_of, tries
+from e2e.attack.logins import login_of, said_to
 from e2e.kube import Resource
 
 SUPPORTING = ("service", "configmap", "poddisruptionbudget", "serviceaccount", "networkpolicy")
@@ -187,11 +187,11 @@ def record_of_users_deleted(field: Field) -> None:
     field.kube.apply(of("User", name, cluster="demo"))
     field.kube.ready("user", name, 60)
     login = login_of(field.kube, name)
-    assert tries(field, *login)
+    assert said_to(field, *login) == "yes"
     field.kube.delete("configmap", "demo-declared-users")
     field.kube.delete("user", name)
     field.until(lambda: name not in field.as_admin("users", "list"), "the user is gone", 60)
-    assert not tries(field, *login)
+    assert said_to(field, *login) == "no"
 
 
 @attack("a Topic is patched 1,000 times in seconds: it has the last value, and others are followed")

@@ -52,7 +52,7 @@ class KnownEntries:
         }
 
     def find_lost(self, record: DeclaredRecord) -> dict[str, DeclaredThing]:
-        """The entries that somebody has taken out of a record."""
+        """The entries that were taken out of a record by hand."""
         known = self._by_cluster.get((record.namespace, record.cluster), {})
         return {uid: entry for uid, entry in known.items() if uid not in record.entries}
 

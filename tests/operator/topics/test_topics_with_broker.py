@@ -9,9 +9,10 @@ import pytest
 
 from odradek.client.admin.results import ConfigSource, ResourceType
 from odradek.foundation.errors import UnknownTopicOrPartition
-from odradek_operator.gateways.kubernetes import CLUSTERS, TOPICS
+from odradek_operator.gateways.kubernetes import CLUSTERS, CONFIG_MAPS, TOPICS
 from odradek_operator.gateways.topics import BrokerTopics
 from odradek_operator.reconcilers.cluster.run import mark_contents_stale
+from odradek_operator.reconcilers.declared import record_name
 from tests.operator.support.broker_world import BrokerWorld, in_world
 from tests.support.broker_process import free_port
 
@@ -100,6 +101,26 @@ async def test_a_topic_whose_resource_is_only_missing_stays(world: BrokerWorld) 
     world.make(TOPICS, name, deletionPolicy="Delete", adoptionPolicy="AdoptIfEqual")
     await world.topic(name)
     assert world.body(TOPICS, name)["status"]["topicId"] == body["status"]["topicId"]
+
+
+@pytest.mark.parametrize("is_whole_record_lost", [True, False])
+@in_world()
+async def test_a_deleted_topic_goes_although_the_record_of_it_was_lost(
+    world: BrokerWorld, is_whole_record_lost: bool
+) -> None:
+    """A person has deleted the ConfigMap, or taken the entry out of it."""
+    name, record = unique(), record_name("main", TOPICS)
+    world.make(TOPICS, name, deletionPolicy="Delete")
+    await world.topic(name)
+    if is_whole_record_lost:
+        world.delete(CONFIG_MAPS, record)
+    else:
+        world.merge(CONFIG_MAPS, record, {"data": {world.body(TOPICS, name)["metadata"]["uid"]: None}})
+    world.delete(TOPICS, name)
+    await world.topic(name)
+    with pytest.raises(UnknownTopicOrPartition):
+        await partitions_of(world, name)
+    assert name not in world.entries(TOPICS)
 
 
 @in_world()

@@ -19,8 +19,7 @@ from odradek.foundation.settings.file import parse_properties
 from odradek_operator.desired.user_secret import ROTATION_ANNOTATION
 from odradek_operator.foundation.authority_keys import AuthorityKeys
 from odradek_operator.foundation.certificates import KeyPair, facts_of, is_issued_by, issue, make_authority
-from odradek_operator.gateways.kubernetes import CLUSTERS, CONFIG_MAPS, SECRETS, USERS
-from odradek_operator.reconcilers.declared import record_name
+from odradek_operator.gateways.kubernetes import CLUSTERS, SECRETS, USERS
 from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER
 from tests.operator.support.broker_world import BrokerWorld, in_world
 from tests.support.broker_process import SecuredBroker
@@ -309,29 +308,6 @@ async def test_a_certificate_of_a_lost_authority_stays_as_long_as_it_is_trusted(
     world.give_keys(AuthorityKeys(new, former=old.certificate))
     await world.user("nora")
     assert is_issued_by(world.secret("nora")["tls.crt"], new.certificate)
-
-
-@in_world(_World)
-async def test_a_deleted_user_goes_although_the_record_of_it_was_lost(world: _World) -> None:
-    """A person has deleted the ConfigMap, or taken the entry out of it."""
-    record = record_name("main", USERS)
-    await _topic(world)
-    for name in ("mona", "nils"):
-        world.make(USERS, name, acls=[READS])
-        await world.user(name)
-    files = {name: _properties(world.secret(name)) for name in ("mona", "nils")}
-    uid = world.body(USERS, "mona")["metadata"]["uid"]
-    world.merge(CONFIG_MAPS, record, {"data": {uid: None}})
-    world.delete(USERS, "mona")
-    await world.user("mona")
-    with pytest.raises(ConnectionFailed):
-        await _connected(files["mona"])
-    world.delete(CONFIG_MAPS, record)
-    world.delete(USERS, "nils")
-    await world.user("nils")
-    with pytest.raises(ConnectionFailed):
-        await _connected(files["nils"])
-    assert world.entries(USERS).isdisjoint({"mona", "nils"})
 
 
 @in_world(_World)
