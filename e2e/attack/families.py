@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Final
 
-FAMILIES: Final = ("values", "hands", "watches", "leftovers", "volumes", "mirrors", "pods", "secrets")
+FAMILIES: Final = ("values", "hands", "watches", "leftovers", "volumes", "pods", "secrets")
 
 
 def load() -> None:

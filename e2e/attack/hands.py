@@ -66,21 +66,6 @@ def labels_or_owners_stripped(field: Field) -> None:
     assert field.pods() == pods
 
 
-@attack(
-    "an object has neither labels nor owners any more: the Cluster names it, serves, and takes its place when told"
-)
-def object_that_is_no_longer_known(field: Field) -> None:
-    pods = field.pods()
-    name = "demo-bootstrap"
-    labels = dict.fromkeys((field.kube.get("service", name) or {})["metadata"]["labels"])
-    field.kube.patch("service", name, {"metadata": {"labels": labels, "ownerReferences": None}})
-    said = field.condition(field.kube, "cluster", "demo", "Ready", "ObjectsOfOthers", 60)
-    assert f"Service {name}" in said and "delete" in said, said
-    field.kube.delete("service", name)
-    field.until(lambda: field.is_ready(field.kube, "cluster", "demo"), "the Cluster is Ready")
-    assert field.pods() == pods
-
-
 @attack("owners are taken off workloads and claims: they are back where they were, and no pod is replaced")
 def workloads_disowned(field: Field) -> None:
     pods = field.pods()

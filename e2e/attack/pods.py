@@ -8,11 +8,9 @@ from e2e import boot
 from e2e.attack.attacks import ALL_AT_ONCE_SECONDS_MAX, KILLED_SECONDS_MAX, STOPPED_SECONDS_MAX, attack
 from e2e.attack.field import Field, wait_seconds
 from e2e.conftest import pods_by_name
-from e2e.test_4_drains import budget, evict, is_open
 from e2e.test_4_faults import replaced, zookeeper_leader
 
 STOPPED_SECONDS = 20.0
-ZOOKEEPER_AWAY_SECONDS = 30.0
 
 
 def containers(field: Field) -> dict[str, str]:
@@ -64,14 +62,6 @@ def broker_lost(field: Field) -> None:
     replaced(field.kube, "broker", before)
 
 
-@attack("a broker's pod and volume are replaced on request")
-def broker_and_volume_replaced(field: Field) -> None:
-    pod = any_broker(field)
-    before = field.pods("broker")
-    field.kube.run("annotate", "pod", pod, "odradek.io/replace=true")
-    all_replaced(field, {pod: before[pod]})
-
-
 @attack("two of three brokers are lost at once", ALL_AT_ONCE_SECONDS_MAX)
 def two_brokers_lost(field: Field) -> None:
     before = field.pods("broker")
@@ -95,18 +85,6 @@ def zookeeper_leader_deleted(field: Field) -> None:
     all_replaced(field, {leader: before[leader]})
 
 
-@attack("ZooKeeper is away: who produces and consumes goes on")
-def zookeeper_away(field: Field) -> None:
-    field.kube.run("annotate", "cluster", "demo", "odradek.io/paused=true")
-    try:
-        field.kube.run("scale", "statefulset/demo-zookeeper", "--replicas=0")
-        field.until(lambda: not field.pods("zookeeper"), "ZooKeeper is away")
-        wait_seconds(ZOOKEEPER_AWAY_SECONDS)
-        field.kube.run("scale", "statefulset/demo-zookeeper", "--replicas=3")
-    finally:
-        field.kube.run("annotate", "cluster", "demo", "odradek.io/paused-")
-
-
 @attack("ZooKeeper's leader stops and keeps its connections: the others elect, and it joins again")
 def zookeeper_stopped(field: Field) -> None:
     boot.stop_for(containers(field)[zookeeper_leader(field.kube)], STOPPED_SECONDS)
@@ -121,59 +99,6 @@ def broker_stopped(field: Field) -> None:
 def everything_killed_at_once(field: Field) -> None:
     assert len(field.pods()) == 8
     crash(field, field.pods())
-
-
-@attack("every broker is evicted in turn, as by drains")
-def evicted_in_turn(field: Field) -> None:
-    before = field.pods("broker")
-    for pod in before:
-        field.until(lambda: is_open(budget(field.kube) or {}), "any one broker may go", 120)
-        field.until(lambda pod=pod: evict(field.kube, pod) is None, f"{pod} may go", 120)  # type: ignore[misc]
-        all_replaced(field, {pod: before[pod]})
-
-
-@attack("everything restarts one after the other, and the operator is killed in the middle")
-def operator_killed_in_a_roll(field: Field) -> None:
-    before = field.pods()
-    field.kube.run("annotate", "cluster", "demo", f"odradek.io/restart={field.word()}", "--overwrite")
-    field.until(lambda: set(before.values()) - set(field.pods().values()), "the first pod was replaced", 240)
-    for pod in field.operator.pods("app.kubernetes.io/name=odradek-operator"):
-        field.operator.kill_pod(pod["metadata"]["name"])
-    field.until(lambda: not set(field.pods().values()) & set(before.values()), "all were replaced", 400)
-
-
-@attack("the only node is cordoned during a roll: at most one pod waits, the others serve, and the roll ends")
-def cordoned_in_a_roll(field: Field) -> None:
-    before = field.pods("broker")
-    nodes = [one["metadata"]["name"] for one in field.kube.items("nodes")]
-    field.kube.run("cordon", *nodes)
-    try:
-        for pod in before:
-            field.kube.run("annotate", "pod", pod, "odradek.io/roll=true", "--overwrite")
-        field.until(lambda: field.pods("broker") != before, "the first broker was taken", 120)
-        wait_seconds(30)
-        now = field.pods("broker")
-        kept = [name for name, uid in before.items() if now.get(name) == uid]
-        assert len(kept) == 2, f"only {kept} are left of three brokers"
-    finally:
-        field.kube.run("uncordon", *nodes)
-    all_replaced(field, before)
-
-
-@attack("the brokers' StatefulSet is deleted, and all its pods with it", ALL_AT_ONCE_SECONDS_MAX)
-def stateful_set_deleted(field: Field) -> None:
-    before = field.pods("broker")
-    field.kube.delete("statefulset", "demo-broker", wait=False)
-    all_replaced(field, before)
-
-
-@attack("the brokers' StatefulSet is scaled to none by hand", ALL_AT_ONCE_SECONDS_MAX)
-def stateful_set_scaled_to_none(field: Field) -> None:
-    field.kube.run("scale", "statefulset/demo-broker", "--replicas=0")
-    field.until(
-        lambda: (field.kube.get("statefulset", "demo-broker") or {})["spec"]["replicas"] == 3,
-        "the operator has set it back",
-    )
 
 
 @attack("the API server stops for a minute and keeps its connections: clients notice nothing")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from e2e.attack.attacks import attack
-from e2e.attack.field import Field, of, wait_seconds
-from e2e.attack.logins import login_of, said_to
+from e2e.attack.field import Field, wait_seconds
 from e2e.conftest import pods_by_name
 from e2e.test_4_faults import uid_of
 
@@ -32,26 +31,6 @@ def certificate_missing(field: Field) -> None:
         field.kube.patch("cluster", "demo", {"spec": {"listeners": []}})
     field.whole()
     assert field.pods() == pods, "no pod was replaced for it"
-
-
-@attack("the Secrets of brokers, and of a User, are deleted: they are made again, and clients go on")
-def other_secrets_deleted(field: Field) -> None:
-    name = field.word()
-    field.kube.apply(of("User", name, cluster="demo"))
-    field.kube.ready("user", name, 60)
-    assert said_to(field, *login_of(field.kube, name)) == "yes"
-    secrets = ("demo-broker-tls", "demo-clients-ca", name)
-    before = {one: uid_of(field.kube, "secret", one) for one in secrets}
-    assert all(before.values()), before
-    field.kube.delete("secret", *secrets)
-    field.until(
-        lambda: all(uid_of(field.kube, "secret", one) not in ("", uid) for one, uid in before.items()),
-        "all are there again",
-    )
-    field.until(lambda: field.is_ready(field.kube, "user", name), "the User is Ready")
-    field.whole()
-    field.until(lambda: said_to(field, *login_of(field.kube, name)) == "yes", "its new Secret lets it in", 60)
-    field.kube.delete("user", name)
 
 
 # The last of them: a certificate for other names can only be signed by the new authority from here on.
