@@ -188,16 +188,6 @@ def stop_for(container_id: str, seconds: float) -> None:
         time.sleep(wait)
 
 
-def stop_api_server_for(seconds: float) -> None:
-    """Stop the one-node cluster's API server for a while: it answers nothing, and its connections stay."""
-    pid = int((_state() / "pids" / "kube-apiserver").read_text())
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        time.sleep(seconds)
-    finally:
-        os.kill(pid, signal.SIGCONT)
-
-
 def name_image(image: str, name: str) -> None:
     """Give an image that the one-node cluster has another name in it, without loading it again."""
     _run(*_containerd(), "images", "tag", image, name, seconds_max=60)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from e2e import boot
 from e2e.attack.attacks import ALL_AT_ONCE_SECONDS_MAX, KILLED_SECONDS_MAX, STOPPED_SECONDS_MAX, attack
-from e2e.attack.field import Field, wait_seconds
+from e2e.attack.field import Field
 from e2e.conftest import pods_by_name
 from e2e.test_4_faults import replaced, zookeeper_leader
 
@@ -99,18 +99,3 @@ def broker_stopped(field: Field) -> None:
 def everything_killed_at_once(field: Field) -> None:
     assert len(field.pods()) == 8
     crash(field, field.pods())
-
-
-@attack("the API server stops for a minute and keeps its connections: clients notice nothing")
-def api_server_away(field: Field) -> None:
-    boot.stop_api_server_for(60.0)
-    field.until(lambda: field.kube.run("get", "--raw", "/readyz") == "ok", "the API server answers", 120)
-    field.until(lambda: all_nodes_ready(field), "nodes are ready again")
-    wait_seconds(20)
-
-
-def all_nodes_ready(field: Field) -> bool:
-    return all(
-        any(one["type"] == "Ready" and one["status"] == "True" for one in node["status"]["conditions"])
-        for node in field.kube.items("nodes")
-    )
