@@ -41,7 +41,10 @@ class KnownEntries:
 
     def note(self, record: DeclaredRecord) -> None:
         """Keep what is recorded now."""
-        self._by_cluster[record.namespace, record.cluster] = record.entries
+        if record.entries:
+            self._by_cluster[record.namespace, record.cluster] = record.entries
+        else:
+            self._by_cluster.pop((record.namespace, record.cluster), None)
 
     def find_clusters(self, namespace: str, resource: str) -> set[str]:
         """The Clusters with an entry for a resource of this name."""
