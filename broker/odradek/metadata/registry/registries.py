@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from odradek.foundation.errors import SettingError
-from odradek.foundation.settings.areas.zookeeper import ZookeeperSettings
 from odradek.metadata.registry.store import Store
 
 
@@ -29,6 +28,7 @@ async def open_registry(name: str, *, entries: Mapping[str, str] | None = None) 
         from odradek.metadata.registry.sqlite_store import SqliteStore
 
         return SqliteStore.open(rest)
+    from odradek.foundation.settings.areas.zookeeper import ZookeeperSettings
     from odradek.metadata.registry.zookeeper_store import ZookeeperStore
 
     connect = rest if scheme == "zookeeper" else name
