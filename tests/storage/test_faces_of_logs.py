@@ -34,4 +34,4 @@ def test_methods_of_parts_take_what_the_parts_take() -> None:
                 (one.name, one.kind, one.default) for one in inspect.signature(own).parameters.values()
             ] == expected
             compared += 1
-    assert compared == 18
+    assert compared == 19

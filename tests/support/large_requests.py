@@ -18,12 +18,10 @@ Fields = dict[str, Any]
 
 
 class LargeRequest:
-    """One kind of request: its API and version, and its fields for a number of elements."""
+    """One kind of request, and its fields for a number of elements."""
 
     def __init__(self, api: ApiKey, version: int, fields: Callable[[int], Fields]) -> None:
-        self.api = api
-        self.version = version
-        self.fields = fields
+        self.api, self.version, self.fields = api, version, fields
 
     def frame(self, count: int, correlation_id: int = 7) -> bytes:
         """The whole frame, its size included."""
@@ -432,11 +430,7 @@ ROWS: Final[dict[str, LargeRequest]] = {
     "list transactions of producers": LargeRequest(
         ApiKey.LIST_TRANSACTIONS,
         1,
-        lambda count: {
-            "state_filters": [],
-            "producer_id_filters": [1000 + number for number in range(count)],
-            "duration_filter": -1,
-        },
+        lambda count: {"state_filters": [], "producer_id_filters": range(count), "duration_filter": -1},
     ),
     "add partitions to transaction": LargeRequest(
         ApiKey.ADD_PARTITIONS_TO_TXN,
@@ -472,6 +466,11 @@ ROWS: Final[dict[str, LargeRequest]] = {
                 count, "topic", partitions=[{"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}]
             ),
         },
+    ),
+    "alter log dirs": LargeRequest(
+        ApiKey.ALTER_REPLICA_LOG_DIRS,
+        2,
+        lambda count: {"dirs": [{"path": "", "topics": _topics(count, partitions=[0])}]},
     ),
     "describe log dirs": LargeRequest(
         ApiKey.DESCRIBE_LOG_DIRS, 4, lambda count: {"topics": _topics(count, "topic", partitions=[0])}

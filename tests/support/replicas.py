@@ -103,7 +103,7 @@ class _ReplicaParts:
             ),
         )
         self.partitions: Final = PartitionParts(
-            self.shared, partitions=partitions, log_manager=log_manager, blocking=blocking
+            self.shared, partitions=partitions, log_manager=log_manager, log_moves=_NOTHING, blocking=blocking
         )
 
 

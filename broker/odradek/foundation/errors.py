@@ -201,6 +201,10 @@ class KafkaStorageError(RequestError):
     """The disk under the partition failed; the partition is offline here."""
 
 
+class ReplicaNotAvailable(RequestError):
+    """The replica is not on this broker."""
+
+
 class LogDirNotFound(RequestError):
     """No log directory of that path is configured."""
 

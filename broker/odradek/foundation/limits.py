@@ -172,6 +172,16 @@ ZOOKEEPER_GROUPS_UNASKED_SECONDS_MAX: Final = 300.0
 # the other groups of the answer do not depend on it.
 ZOOKEEPER_GROUPS_READ_SECONDS_MAX: Final = 5.0
 
+# What one step of a move between log directories copies, in a thread. Throttles wait between steps.
+LOG_COPY_PIECE_BYTES: Final = 1 << 20
+
+# What such a move may copy at its end in one turn of the event loop: a millisecond's work, with the newest index.
+LOG_COPY_REMAINDER_BYTES_MAX: Final = 256 << 10
+
+# Partitions that a broker does not host yet and whose log directory was chosen (AlterReplicaLogDirs). A broker with
+# more of them forgets the oldest.
+LOG_DIRECTORIES_CHOSEN_MAX: Final = 10_000
+
 # Index entries of a segment that are kept in memory until they are written in one call. 256 entries cover a megabyte of
 # log, so index writes cost little beside the appends. A thousand busy partitions hold some 20 MB of them.
 INDEX_ENTRIES_UNWRITTEN_MAX: Final = 256

@@ -49,6 +49,11 @@ class TaskOwner:
     def __len__(self) -> int:
         return len(self._tasks)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it ends its tasks, or has."""
+        return self._closed
+
     def running(self) -> list[asyncio.Task[object]]:
         """The tasks that have not ended."""
         return list(self._tasks)

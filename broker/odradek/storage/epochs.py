@@ -47,6 +47,10 @@ class LeaderEpochs:
         # The newest epoch, -1 when there is none; every append compares with it.
         self.latest_epoch = NO_LEADER_EPOCH
 
+    def move_to(self, path: str) -> None:
+        """The file is at `path` from now on, with what it has now."""
+        self._path = path
+
     @classmethod
     def load(cls, *, disk: Disk, path: str) -> LeaderEpochs:
         """The epochs from the file at `path`; empty when there is none. Raises CheckpointDamagedError."""

@@ -185,6 +185,21 @@ class Log:
         self.topic_id = topic_id
         self._unsynced.add_file(PARTITION_METADATA_FILE)
 
+    def move_to(self, directory: str) -> None:
+        """Use the files in `directory` from now on: a copy, complete and on the device up to the recovery point.
+
+        A flush that is under way says nothing of them, so it moves no recovery point.
+        """
+        self.directory = directory
+        self._health.move_to(directory)
+        self.parent_directory = self._health.parent_directory
+        self._unsynced.begin_in(directory)
+        self.epochs.move_to(f"{directory}/{EPOCHS_FILE}")
+        if self.producers.files is not None:
+            self.producers.files.move_to(directory)
+        self.segments.move_to(directory)
+        self.offsets.truncations += 1
+
     def __repr__(self) -> str:
         return f"Log({self.topic_partition}, {self.log_start_offset}..{self.log_end_offset})"
 

@@ -43,15 +43,19 @@ class LogHealth:
         on_failure: OnDiskError | None,
         on_shortage: OnDiskError | None,
     ) -> None:
-        self.directory = directory
-        # The log directory that this one is in.
-        self.parent_directory = directory.rpartition("/")[0] or "."
+        self.move_to(directory)
         self.topic_partition = topic_partition
         # Why the log cannot be used any more; None while it can.
         self.failure: str | None = None
         self._release_files = release_files
         self._on_failure = on_failure
         self._on_shortage = on_shortage
+
+    def move_to(self, directory: str) -> None:
+        """The log's files are in `directory` from now on."""
+        self.directory = directory
+        # The log directory that this one is in.
+        self.parent_directory = directory.rpartition("/")[0] or "."
 
     def fail(self, why: str) -> None:
         """Refuse everything from now on: the disk under the log failed, or the log was closed."""

@@ -92,6 +92,10 @@ class SnapshotFiles:
         self._disk = disk
         self._directory = directory
 
+    def move_to(self, directory: str) -> None:
+        """The snapshots are in `directory` from now on. Those that are not there are replayed from the log."""
+        self._directory = directory
+
     def _path(self, offset: int) -> str:
         return f"{self._directory}/{snapshot_name(offset)}"
 

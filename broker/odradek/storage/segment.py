@@ -158,6 +158,14 @@ class Segment:
         self.offset_index.close()
         self.time_index.close()
 
+    def move_to(self, directory: str) -> None:
+        """The same files are in `directory` from now on."""
+        self.release()
+        self.path = path = f"{directory}/{self.base_offset:020d}"
+        self.offset_index.path = path + INDEX_SUFFIX + self.suffix
+        self.time_index.path = path + TIME_INDEX_SUFFIX + self.suffix
+        self.transaction_index.path = path + TRANSACTION_INDEX_SUFFIX + self.suffix
+
     def write_indexes(self, *, final: bool) -> None:
         """Write the indexes to their files; `final` adds the newest timestamp, as a closed segment has it."""
         if final and self.size_bytes:

@@ -104,6 +104,13 @@ class SegmentSet:
         removed = set(segments)
         return [segment for segment in self.all if segment not in removed]
 
+    def move_to(self, directory: str) -> None:
+        """The files are in `directory` from now on, with all that is in memory written."""
+        self._directory = directory
+        self._factory = self._factory._replace(directory=directory)
+        for segment in self.all:
+            segment.move_to(directory)
+
     def release(self) -> None:
         """Drop all open files."""
         for segment in self.all:

@@ -11,6 +11,10 @@ class UnsyncedFiles:
     __slots__ = ("_directory", "directories", "has_changed_files", "paths")
 
     def __init__(self, directory: str) -> None:
+        self.begin_in(directory)
+
+    def begin_in(self, directory: str) -> None:
+        """Nothing of the log in `directory` is known to be on the device."""
         self._directory = directory
         # Directories with new names, and small files that changed.
         self.directories = {directory, directory.rpartition("/")[0] or "."}

@@ -176,6 +176,13 @@ ROWS: list[Row] = [
         {NO_GROUP},
         [acl(AclOperation.ALTER_CONFIGS, GROUP, "g")],
     ),
+    (
+        ApiKey.ALTER_REPLICA_LOG_DIRS,
+        2,
+        {"dirs": [{"path": "/logs", "topics": [{"name": "seen", "partitions": [0]}]}]},
+        {NO_CLUSTER},
+        [acl(ALTER, CLUSTER)],
+    ),
     (ApiKey.DESCRIBE_LOG_DIRS, 3, {"topics": None}, {NO_CLUSTER}, [acl(DESCRIBE, CLUSTER)]),
     (
         ApiKey.CREATE_PARTITIONS,

@@ -423,7 +423,40 @@ def client_metrics_story(wire: Wire) -> None:
     wire.ask("one is left", ApiKey.LIST_CONFIG_RESOURCES, 1, resource_types=[16])
 
 
+def directories_story(wire: Wire) -> None:
+    """AlterReplicaLogDirs on a broker with one log directory (KIP-113)."""
+    made = [{"name": "moved", "num_partitions": 2, "replication_factor": 1, "assignments": [], "configs": []}]
+    wire.ask("create", ApiKey.CREATE_TOPICS, 5, topics=made, timeout=10_000, validate_only=False)
+    described = wire.ask_quietly(ApiKey.DESCRIBE_LOG_DIRS, 4, topics=[])
+    path = described.results[0].log_dir
+
+    def move(label: str, *wanted: tuple[str, str, list[int]], version: int = 2) -> None:
+        dirs = [
+            {"path": where, "topics": [{"name": topic, "partitions": partitions}]}
+            for where, topic, partitions in wanted
+        ]
+        wire.ask(label, ApiKey.ALTER_REPLICA_LOG_DIRS, version, dirs=dirs)
+
+    move("to where they are", (path, "moved", [0, 1]))
+    move("to where they are, in version 1", (path, "moved", [0, 1]), version=1)
+    move("to an unknown directory", ("/no/such", "moved", [0]))
+    move("to a relative path", ("no/such", "moved", [0]))
+    move("to no path", ("", "moved", [0]))
+    move("an unknown topic", (path, "no-such", [0]))
+    move("an unknown topic to an unknown directory", ("/no/such", "no-such", [0]))
+    move("an unknown partition", (path, "moved", [1, 2]))
+    move("a partition below 0", (path, "moved", [-1]))
+    move("a bad name", (path, "a b", [0]))
+    move("the same one twice", (path, "moved", [0, 0]))
+    move("one to two directories", ("/no/such", "moved", [0]), (path, "moved", [0]))
+    move("one to two directories, the known one first", (path, "moved", [0]), ("/no/such", "moved", [0]))
+    wire.ask("no directory", ApiKey.ALTER_REPLICA_LOG_DIRS, 2, dirs=[])
+    wire.ask("no topic", ApiKey.ALTER_REPLICA_LOG_DIRS, 2, dirs=[{"path": path, "topics": []}])
+    wire.ask("afterwards", ApiKey.DESCRIBE_LOG_DIRS, 4, topics=[{"topic": "moved", "partitions": [0, 1]}])
+
+
 STORIES = {
+    "directories": directories_story,
     "client-metrics": client_metrics_story,
     "versions": versions_story,
     "metadata": metadata_story,

@@ -105,6 +105,8 @@ def admin_sweep(wire: Wire) -> None:
     sweep(wire, ApiKey.UNREGISTER_BROKER, lambda _: {"broker_id": 99})
     sweep(wire, ApiKey.DESCRIBE_TOPIC_PARTITIONS, lambda _: {"topics": [{"name": TOPIC}]})
     sweep(wire, ApiKey.DESCRIBE_LOG_DIRS, lambda _: {"topics": [{"topic": TOPIC, "partitions": [0]}]})
+    elsewhere = {"path": "/no/such", "topics": [{"name": TOPIC, "partitions": [0]}]}
+    sweep(wire, ApiKey.ALTER_REPLICA_LOG_DIRS, lambda _: {"dirs": [elsewhere]})
     resource = {"resource_type": 2, "resource_name": TOPIC}
     asked = {**resource, "configuration_keys": ["retention.ms"]}
     sweep(wire, ApiKey.DESCRIBE_CONFIGS, lambda _: {"resources": [asked], "include_synonyms": True})

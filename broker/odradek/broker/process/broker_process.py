@@ -31,6 +31,7 @@ from odradek.broker.replication.flusher import Flusher
 from odradek.broker.replication.hosted_partitions import HostedPartitions
 from odradek.broker.replication.housekeeping import Housekeeping
 from odradek.broker.replication.inter_broker_client import InterBrokerClient
+from odradek.broker.replication.log_moves import LogMoves
 from odradek.broker.replication.purgatory import Purgatory
 from odradek.broker.replication.removal_bounds import RemovalBounds
 from odradek.broker.replication.retention_policy import RetentionPolicy, load_policy
@@ -144,6 +145,7 @@ class BrokerProcess(Generic[ControlT]):
         self.log_manager: LogManager
         self.partitions: HostedPartitions
         self.housekeeping: Housekeeping
+        self.log_moves: LogMoves
         self.cleaner: LogCleaner
         self.coordinators: Coordinators
         self.parts: BrokerParts
@@ -220,6 +222,7 @@ class BrokerProcess(Generic[ControlT]):
             await self._closing.aclose()
             raise
         self.housekeeping.start()
+        self.log_moves.start()
         self.cleaner.start()
         self.is_serving = True
 
@@ -305,6 +308,15 @@ class BrokerProcess(Generic[ControlT]):
             retention_policy=None if policy is None else RetentionPolicy(policy),
         )
         self._closing.push_async_callback(self.housekeeping.stop)
+        self.log_moves = LogMoves(
+            log_manager=self.log_manager,
+            disk=self._disk,
+            blocking=self.blocking,
+            flusher=self.flusher,
+            clock=self.clock,
+            current_settings=lambda: self.dynamic_settings.current,
+        )
+        self._closing.push_async_callback(self.log_moves.stop)
         asking = InterBrokerClient(
             images=self.images,
             network=self._inter_broker_network,
@@ -421,7 +433,11 @@ class BrokerProcess(Generic[ControlT]):
                 fetch_sessions=fetch_sessions,
             ),
             partitions=PartitionParts(
-                shared, partitions=partitions, log_manager=self.log_manager, blocking=self.blocking
+                shared,
+                partitions=partitions,
+                log_manager=self.log_manager,
+                log_moves=self.log_moves,
+                blocking=self.blocking,
             ),
             metadata=MetadataParts(shared, settings=settings, controller=controller),
             groups=ConsumerGroupParts(shared, clock=clock, coordinators=coordinators),
@@ -492,6 +508,7 @@ class BrokerProcess(Generic[ControlT]):
                 per_ip_overrides=current.connections_per_ip_overrides,
             )
             self._apply_producer_rules(current)
+            self.log_manager.directories.cordoned = frozenset(current.cordoned_log_dirs)
             self.connection_watch.apply()
 
         apply(self.settings, self.dynamic_settings.current)

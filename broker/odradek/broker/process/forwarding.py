@@ -21,6 +21,7 @@ from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import RequestError
 from odradek.foundation.settings.areas.protection import LISTENER_PREFIX
 from odradek.foundation.turn_limits import REQUEST_BYTES_DECODED_AT_ONCE_MAX
+from odradek.metadata.image.cordons import CORDON_KEY
 from odradek.network.pending import Pending
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.codec import decode_typed_request, encode_response
@@ -66,8 +67,8 @@ class _Forwarding:
             request = _read(frame, context)
             if _names_loggers(request):
                 return Pending(_set_log_levels(request, context))
-        if context.header.api_key in _OF_CONFIGS and _may_name_stores(frame):
-            return Pending(self._ask_with_stores(frame, context))
+        if context.header.api_key in _OF_CONFIGS and _may_need_trial(frame):
+            return Pending(self._ask_after_trial(frame, context))
         if context.header.api_key in _OF_TOKENS:
             return Pending(self._ask_for_tokens(frame, context))
         return Pending(self._ask(frame, context))
@@ -98,13 +99,13 @@ class _Forwarding:
             return _refusal(_read(frame, context), context, error)
         return await self._ask(frame, context)
 
-    async def _ask_with_stores(self, frame: memoryview, context: AnyContext) -> bytes:
+    async def _ask_after_trial(self, frame: memoryview, context: AnyContext) -> bytes:
         request: AnyMessage = _read(frame, context)
         try:
             # A client without the right learns nothing of files; the controller refuses it.
-            if late.names_stores(request) and _may_alter_configs(context):
+            if late.needs_trial(request) and _may_alter_configs(context):
                 images = context.broker.images
-                await late.try_stores(request, settings=self._settings, image=images.current)
+                await late.try_settings(request, settings=self._settings, image=images.current)
         except RequestError as error:
             return _refusal(request, context, error)
         return await self._ask(frame, context)
@@ -128,9 +129,12 @@ def _may_alter_configs(context: AnyContext) -> bool:
     return late.Rights(authorizer, context).may(late.AclOperation.ALTER_CONFIGS, late.AclResourceType.CLUSTER)
 
 
-def _may_name_stores(frame: memoryview) -> bool:
-    """Whether a request of ordinary size has the beginning of such a name; larger ones are not read here."""
-    return len(frame) <= REQUEST_BYTES_DECODED_AT_ONCE_MAX and LISTENER_PREFIX.encode() in bytes(frame)
+def _may_need_trial(frame: memoryview) -> bool:
+    """Whether a request of ordinary size may have such a name; larger ones are not read here."""
+    if len(frame) > REQUEST_BYTES_DECODED_AT_ONCE_MAX:
+        return False
+    read = bytes(frame)
+    return LISTENER_PREFIX.encode() in read or CORDON_KEY.encode() in read
 
 
 def _names_loggers(request: IncrementalAlterConfigsRequest) -> bool:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from odradek.broker.replication.cleaning_work import ProcessWork as ProcessWork
     from odradek.broker.replication.transaction_verifier import TransactionVerifier as TransactionVerifier
     from odradek.broker.requests.delegation_tokens import check_requester as check_requester
-    from odradek.broker.requests.listener_stores import names_stores as names_stores
-    from odradek.broker.requests.listener_stores import try_stores as try_stores
+    from odradek.broker.requests.listener_stores import needs_trial as needs_trial
+    from odradek.broker.requests.listener_stores import try_settings as try_settings
     from odradek.broker.requests.long_answers import free as free
     from odradek.broker.requests.long_requests import LargeRequest as LargeRequest
     from odradek.broker.requests.rights.rights import Rights as Rights
@@ -58,8 +58,8 @@ else:
             "ProcessWork": "odradek.broker.replication.cleaning_work",
             "TransactionVerifier": "odradek.broker.replication.transaction_verifier",
             "check_requester": "odradek.broker.requests.delegation_tokens",
-            "names_stores": "odradek.broker.requests.listener_stores",
-            "try_stores": "odradek.broker.requests.listener_stores",
+            "needs_trial": "odradek.broker.requests.listener_stores",
+            "try_settings": "odradek.broker.requests.listener_stores",
             "free": "odradek.broker.requests.long_answers",
             "LargeRequest": "odradek.broker.requests.long_requests",
             "Rights": "odradek.broker.requests.rights.rights",

@@ -51,6 +51,10 @@ class Flusher:
         self._waiting[log] = [done]
         asyncio.get_running_loop().call_soon(self._begin, log)
 
+    def is_at_work(self, log: Log) -> bool:
+        """Whether a sync of the log is under way, or about to begin."""
+        return log in self._waiting
+
     async def flush(self, log: Log) -> None:
         """Everything appended so far is on the device when this returns. Raises KafkaStorageError."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()

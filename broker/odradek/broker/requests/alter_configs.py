@@ -10,7 +10,7 @@ from odradek.broker.requests.config_resources import (
     resource_of,
 )
 from odradek.broker.requests.context import RequestContext
-from odradek.broker.requests.listener_stores import names_stores, try_stores
+from odradek.broker.requests.listener_stores import needs_trial, try_settings
 from odradek.broker.requests.parts import AdminParts
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.turns import Leftovers, Turn
@@ -23,8 +23,8 @@ Change = tuple[AlterConfigsResource, Resource, dict[str, str | None]]
 
 
 async def handle(request: AlterConfigsRequest, context: RequestContext[AdminParts]) -> Message:
-    if context.broker.is_broker and names_stores(request):
-        await try_stores(request, settings=context.broker.settings, image=context.broker.images.current)
+    if context.broker.is_broker and needs_trial(request):
+        await try_settings(request, settings=context.broker.settings, image=context.broker.images.current)
 
     async def alter(planned: list[Change]) -> list[Outcome]:
         turn = Turn()

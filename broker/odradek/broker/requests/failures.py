@@ -20,7 +20,7 @@ _CODES: Final = frozenset(("error_code", "partition_error_code"))
 # The array of the request that an array of the answer corresponds to, where their names differ.
 _SOURCES: Final[dict[str, tuple[str, ...]]] = {
     "responses": ("topics", "resources"),
-    "results": ("resources", "topics", "groups_names", "upsertions", "creations"),
+    "results": ("resources", "topics", "groups_names", "upsertions", "creations", "dirs"),
     "filter_results": ("filters",),
     "groups": ("groups", "group_ids"),
     "coordinators": ("coordinator_keys",),
@@ -37,6 +37,7 @@ _SOURCES: Final[dict[str, tuple[str, ...]]] = {
 _IDENTITIES: Final[dict[str, tuple[str, ...]]] = {
     "name": ("name", "topic"),
     "topic": ("topic", "name"),
+    "topic_name": ("name",),
     "topic_id": ("topic_id",),
     "partition_index": ("partition_index", "partition"),
     "partition": ("partition", "partition_index"),
@@ -148,6 +149,9 @@ def _elements(field: FieldSchema, request: object, code: int, message: str | Non
             if name == "upsertions":
                 # AlterUserScramCredentials names users in two arrays.
                 asked = (*asked, *getattr(request, "deletions", ()))
+            elif name == "dirs":
+                # AlterReplicaLogDirs names topics by directory, and its answer does not.
+                asked = [topic for directory in asked for topic in directory.topics]
             break
     else:
         return []

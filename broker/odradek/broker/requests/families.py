@@ -18,6 +18,7 @@ FAMILIES: Final[dict[int, str]] = {
             ApiKey.LIST_OFFSETS,
             ApiKey.DELETE_RECORDS,
             ApiKey.OFFSET_FOR_LEADER_EPOCH,
+            ApiKey.ALTER_REPLICA_LOG_DIRS,
             ApiKey.DESCRIBE_LOG_DIRS,
             ApiKey.DESCRIBE_PRODUCERS,
         ),

@@ -13,7 +13,7 @@ from odradek.broker.requests.config_resources import (
     resource_of,
 )
 from odradek.broker.requests.context import RequestContext
-from odradek.broker.requests.listener_stores import names_stores, try_stores
+from odradek.broker.requests.listener_stores import needs_trial, try_settings
 from odradek.broker.requests.parts import ConfigParts
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.log_levels import check_level, set_level
@@ -31,8 +31,8 @@ Change = tuple[IncrementalAlterConfigsResource, Resource, list[AlterConfigOp]]
 
 
 async def handle(request: IncrementalAlterConfigsRequest, context: RequestContext[ConfigParts]) -> Message:
-    if context.broker.is_broker and names_stores(request):
-        await try_stores(request, settings=context.broker.settings, image=context.broker.images.current)
+    if context.broker.is_broker and needs_trial(request):
+        await try_settings(request, settings=context.broker.settings, image=context.broker.images.current)
 
     async def alter(planned: list[Change]) -> list[Outcome]:
         turn = Turn()

@@ -1,7 +1,8 @@
-"""The stores of a listener, tried by the broker that they are for before the change is decided.
+"""The stores of a listener and cordons of log directories, tried by the broker that they are for before the change.
 
 A change of `listener.name.NAME.ssl.keystore.location` and its like is written by the controller, which does not see
-this broker's files. Where the stores cannot serve, the request is refused here, and nothing changes.
+this broker's files. Where the stores cannot serve, the request is refused here, and nothing changes. So is a cordon of
+a directory that this broker does not have (KIP-1066).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from odradek.foundation.settings.areas.protection import LISTENER_PREFIX
 from odradek.foundation.settings.broker_settings import Settings, find_listeners, find_setting
 from odradek.metadata.controller.config_plans import incremental_texts, require_texts
 from odradek.metadata.controller.requests import AlterConfigOp, ConfigOperation, Resource
+from odradek.metadata.image.cordons import CORDON_KEY, EVERY_DIRECTORY
 from odradek.metadata.image.image import ClusterImage, ResourceKind
 from odradek.wire.protocol.requests.cluster import (
     AlterConfigsRequest,
@@ -29,17 +31,17 @@ from odradek.wire.protocol.requests.cluster import (
 _Resource = AlterConfigsResource | IncrementalAlterConfigsResource
 
 
-def names_stores(request: AlterConfigsRequest | IncrementalAlterConfigsRequest) -> bool:
-    """Whether a request may change the stores of a listener."""
+def needs_trial(request: AlterConfigsRequest | IncrementalAlterConfigsRequest) -> bool:
+    """Whether a request may change the stores of a listener, or cordons."""
     return any(
-        is_store_of_listener(config.name)
+        config.name == CORDON_KEY or is_store_of_listener(config.name)
         for resource in request.resources
         if resource.resource_type == ConfigResourceType.BROKER
         for config in resource.configs
     )
 
 
-async def try_stores(
+async def try_settings(
     request: AlterConfigsRequest | IncrementalAlterConfigsRequest, *, settings: Settings, image: ClusterImage
 ) -> None:
     """Try those that this broker would have. `settings` are those of its start.
@@ -53,10 +55,10 @@ async def try_stores(
         if resource.resource_type != ConfigResourceType.BROKER or resource.resource_name != own:
             continue
         before = image.config(ResourceKind.BROKER, own)
+        after = _texts_after(resource, own, before=before)
+        _check_cordons(after.get(CORDON_KEY, ""), before.get(CORDON_KEY, ""), settings)
         stores = {
-            key: text
-            for key, text in _texts_after(resource, own, before=before).items()
-            if is_store_of_listener(key) and key.startswith(here)
+            key: text for key, text in after.items() if is_store_of_listener(key) and key.startswith(here)
         }
         missing = missing_protections(stores, find_setting, listeners=find_listeners(settings))
         new = [one for one in missing if before.get(one.shown.partition("=")[0]) is None]
@@ -69,6 +71,23 @@ async def try_stores(
                     await asyncio.to_thread(_try_listener, wanted, endpoint)
         except (SettingError, DependencyError) as failure:
             raise InvalidRequest(str(failure)) from None
+
+
+def _check_cordons(after: str, before: str, settings: Settings) -> None:
+    if after in (before, EVERY_DIRECTORY):
+        return
+    directories = [one.rstrip("/") or "/" for one in settings.log_directories]
+    cordoned = {one.strip() for one in after.split(",") if one.strip()}
+    unknown = sorted(cordoned.difference(directories))
+    if unknown:
+        raise InvalidRequest(
+            f"Invalid entry in {CORDON_KEY}: {', '.join(unknown)}. The log directories of this broker are "
+            f"{', '.join(directories)}."
+        )
+    if cordoned.issuperset(directories):
+        raise InvalidRequest(
+            f"{after} are all log directories of this broker: set {CORDON_KEY}={EVERY_DIRECTORY}."
+        )
 
 
 def _texts_after(resource: _Resource, own: str, *, before: Mapping[str, str]) -> Mapping[str, str]:

@@ -22,11 +22,6 @@ class Absence(NamedTuple):
 
 ABSENCES: Final[tuple[Absence, ...]] = (
     Absence(
-        "Moving logs between a broker's directories (KIP-113)",
-        "Clients report that the API is unsupported. Partitions move between brokers (KIP-455).",
-        (ApiKey.ALTER_REPLICA_LOG_DIRS,),
-    ),
-    Absence(
         "Share groups (KIP-932)",
         "Kafka's share consumers report that the API is unsupported. Consumer groups work.",
         (

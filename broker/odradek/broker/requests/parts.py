@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from odradek.broker.groups.zookeeper_groups import ZookeeperGroups
     from odradek.broker.replication.blocking import BlockingWork
     from odradek.broker.replication.hosted_partitions import HostedPartitions
+    from odradek.broker.replication.log_moves import LogMoves
     from odradek.broker.replication.producer_ids import ProducerIds
     from odradek.broker.replication.purgatory import Purgatory
     from odradek.broker.replication.transaction_verifier import TransactionVerifier
@@ -154,11 +155,13 @@ class PartitionParts(_Family):
         *,
         partitions: HostedPartitions,
         log_manager: LogManager,
+        log_moves: LogMoves,
         blocking: BlockingWork,
     ) -> None:
         super().__init__(shared)
         self.partitions: Final = partitions
         self.log_manager: Final = log_manager
+        self.log_moves: Final = log_moves
         self.blocking: Final = blocking
 
 

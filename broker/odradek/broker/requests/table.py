@@ -59,6 +59,7 @@ HANDLERS: Final[dict[int, Handler]] = {
     ApiKey.DELETE_ACLS: Handler(1, 3, "delete_acls"),
     ApiKey.DESCRIBE_CONFIGS: Handler(1, 4, "describe_configs"),
     ApiKey.ALTER_CONFIGS: Handler(0, 2, "alter_configs"),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: Handler(1, 2, "alter_replica_log_dirs"),
     ApiKey.DESCRIBE_LOG_DIRS: Handler(1, 5, "describe_log_dirs"),
     ApiKey.CREATE_PARTITIONS: Handler(0, 3, "create_partitions"),
     ApiKey.SASL_AUTHENTICATE: Handler(0, 2, "sasl_authenticate"),

@@ -162,15 +162,15 @@ class ThrottledReplicas:
 
 
 class CordonedDirectories:
-    """`*` or nothing: a broker accepts new replicas or none, for all of its directories."""
+    """`*` for a broker that accepts no new replicas, or the log directories in which it makes no new logs."""
 
     __slots__ = ()
 
     def check(self, value: tuple[str, ...]) -> str | None:
-        return None if value in ((), ("*",)) else str(self)
+        return None if value == ("*",) or all(one.startswith("/") for one in value) else str(self)
 
     def __str__(self) -> str:
-        return "* or nothing"
+        return "* alone, or absolute paths"
 
 
 _WHOLE_NUMBER_BOUNDS: Final = {Kind.SHORT: 2**15 - 1, Kind.INT: INT32_MAX, Kind.LONG: INT64_MAX}

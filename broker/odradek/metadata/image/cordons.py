@@ -1,7 +1,8 @@
 """The brokers that may be given new replicas: all that the cluster knows, without the cordoned ones (KIP-1066).
 
 A cordon is a dynamic setting of the broker, `cordoned.log.dirs=*`. So every user with the right to change settings can
-set it, also for a broker that is down. The controller reads it from the image at each placement.
+set it, also for a broker that is down. The controller reads it from the image at each placement. A cordon of some
+directories is the broker's own: it makes new logs in the others.
 """
 
 from __future__ import annotations
@@ -31,6 +32,12 @@ class PlaceableBrokers(NamedTuple):
 def is_cordoned(image: ClusterImage, broker_id: int) -> bool:
     """Whether the broker gets no new replicas."""
     return image.config(ResourceKind.BROKER, str(broker_id)).get(CORDON_KEY) == EVERY_DIRECTORY
+
+
+def find_cordoned_directories(image: ClusterImage, broker_id: int) -> frozenset[str]:
+    """The log directories in which the broker makes no new logs, or `*` alone for all."""
+    text = image.config(ResourceKind.BROKER, str(broker_id)).get(CORDON_KEY, "")
+    return frozenset(one.strip() for one in text.split(",") if one.strip())
 
 
 def placeable(image: ClusterImage, *, eligible: Collection[int] | None = None) -> PlaceableBrokers:

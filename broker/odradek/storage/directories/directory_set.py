@@ -44,6 +44,8 @@ class DirectorySet:
             path: LogDirectory(path, disk=disk) for path in (one.rstrip("/") or "/" for one in paths)
         }
         self.cluster_id: str | None = None
+        self.cordoned: frozenset[str] = frozenset()
+        """The paths of directories in which no new log is made, while there are others."""
         self._job_numbers = itertools.count(1)
 
     # --- state -----------------------------------------------------------------------------------------------------
@@ -108,7 +110,8 @@ class DirectorySet:
             raise KafkaStorageError(
                 f"every log directory of this broker failed: {self.failures}; then start the broker again"
             )
-        return min(online, key=lambda one: one.log_count)
+        others = [one for one in online if one.path not in self.cordoned]
+        return min(others or online, key=lambda one: one.log_count)
 
     # --- open ------------------------------------------------------------------------------------------------------
 

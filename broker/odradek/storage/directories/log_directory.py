@@ -31,6 +31,7 @@ from odradek.storage.checkpoints import (
 )
 from odradek.storage.disk_space import Shortage
 from odradek.storage.files import Disk, DiskLock, DiskUsage
+from odradek.storage.log_copy import COPY_FILE
 
 logger = logging.getLogger(__name__)
 
@@ -38,11 +39,13 @@ LOCK_FILE: Final = ".lock"
 DELETE_SUFFIX: Final = "-delete"
 # Kafka gives this name to a log whose replica the cluster's metadata does not know.
 STRAY_SUFFIX: Final = "-stray"
-# Kafka's own metadata log, and logs that it moves between directories.
+# The copy of a log that moves between directories, as Kafka names it too.
+FUTURE_SUFFIX: Final = "-future"
+# Kafka's own metadata log.
 _IGNORED_PREFIX: Final = "__cluster_metadata-"
-_FUTURE_SUFFIX: Final = "-future"
 # The machine's life in which the directory was last known to lack nothing.
 BOOT_FILE: Final = ".odradek-boot"
+_NAME_BYTES_MAX: Final = 255
 # There for a moment while a full directory is tried.
 SPACE_CHECK_FILE: Final = ".odradek-room"
 
@@ -69,6 +72,12 @@ def parse_partition(name: str) -> TopicPartition | None:
     if not topic or not (partition.isascii() and partition.isdigit()):
         return None
     return TopicPartition(topic, int(partition))
+
+
+def path_with_suffix(parent_directory: str, topic_partition: TopicPartition, suffix: str) -> str:
+    """A directory's path for a log that is not served there: a name of its own that ends in `suffix`."""
+    end = f".{uuid.uuid4().hex}{suffix}"
+    return f"{parent_directory}/{str(topic_partition)[: _NAME_BYTES_MAX - len(end)]}{end}"
 
 
 class LogDirectory:
@@ -230,9 +239,9 @@ class LogDirectory:
         self._disk.sync_directory(self.path)
         write_clean_shutdown(self._disk, f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
 
-    def list_logs(self) -> tuple[list[TopicPartition], list[str]]:
-        """The partitions whose logs are here, and the paths of deleted logs. Raises OSError."""
-        found, deleted = [], []
+    def list_logs(self) -> tuple[list[TopicPartition], list[str], list[str]]:
+        """The partitions whose logs are here, the paths of deleted logs, and of incomplete copies. Raises OSError."""
+        found, deleted, copies = [], [], []
         for entry in self._disk.entries(self.path):
             name = entry.name
             if entry.is_link and (name.endswith(DELETE_SUFFIX) or parse_partition(name) is not None):
@@ -241,7 +250,9 @@ class LogDirectory:
                 continue
             if name.endswith(DELETE_SUFFIX):
                 deleted.append(f"{self.path}/{name}")
-            elif name.endswith(_FUTURE_SUFFIX):
+            elif name.endswith(FUTURE_SUFFIX) and self._disk.exists(f"{self.path}/{name}/{COPY_FILE}"):
+                copies.append(f"{self.path}/{name}")
+            elif name.endswith(FUTURE_SUFFIX):
                 logger.warning(
                     "%s/%s is left as it is: logs that Kafka was moving are not taken over", self.path, name
                 )
@@ -254,7 +265,7 @@ class LogDirectory:
                 )
             elif (topic_partition := parse_partition(name)) is not None:
                 found.append(topic_partition)
-        return found, deleted
+        return found, deleted, copies
 
     def read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
         """The offsets in a checkpoint file; none when it is absent or damaged. Raises OSError."""

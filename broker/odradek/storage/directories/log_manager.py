@@ -3,6 +3,7 @@
     <directory>/<topic>-<partition>/                    one log
     <directory>/<topic>-<partition>.<id>-delete/        one that was deleted, until its delay is over
     <directory>/<topic>-<partition>.<id>-stray/         one whose deletion was not requested: kept for an administrator
+    <directory>/<topic>-<partition>.<id>-future/        the copy of one that moves to this directory
 
 `directory_set` has the directories themselves. The caller decides what runs when and on which thread. `begin_load`,
 `begin_close`, `begin_checkpoint` and `removal_due` return jobs that may run on any thread. The caller then passes their
@@ -18,7 +19,6 @@ from __future__ import annotations
 
 import json
 import logging
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -41,7 +41,9 @@ from odradek.storage.directories.log_directory import (
     STRAY_SUFFIX,
     DirectoryDescription,
     LogDirectory,
+    path_with_suffix,
 )
+from odradek.storage.directories.log_mover import LogMover
 from odradek.storage.files import Disk
 from odradek.storage.log import Log
 from odradek.storage.open_files import OpenFiles
@@ -52,7 +54,6 @@ __all__ = ["DirectoryDescription", "LogManager"]
 logger = logging.getLogger(__name__)
 
 PLACEMENT_FILE: Final = "odradek-placement"
-_NAME_BYTES_MAX: Final = 255
 
 
 class LogManager:
@@ -86,8 +87,17 @@ class LogManager:
         # (when due, monotonic seconds; path) of the directories of deleted logs.
         self._removals: list[tuple[float, str]] = []
         self._shutdown = LogShutdown()
+        self.moves = LogMover(
+            disk=disk,
+            directories=self.directories,
+            logs=self._logs,
+            placed=lambda: read_placement(disk, [one.path for one in self.directories.online]),
+            remove_later=lambda path: self._removals.append((clock.monotonic_seconds(), path)),
+            on_moved=self._log_moved,
+        )
+        """Moves of logs between the directories."""
         self.on_log_changed: Callable[[Log], None] | None = None
-        """Called with a log that was truncated, deleted, or cannot be used any more."""
+        """Called with a log that was truncated, moved, deleted, or cannot be used any more."""
         self._checkpoints = LogCheckpoints(self.directories, self._logs)
         self.begin_checkpoint = self._checkpoints.begin
         self.begin_high_watermark_checkpoint = self._checkpoints.begin_high_watermarks
@@ -130,10 +140,7 @@ class LogManager:
                 for opening in self._openings(directory, configs):
                     other = openings.setdefault(opening.topic_partition, opening)
                     if other is not opening:
-                        raise KafkaStorageError(
-                            f"{opening.topic_partition} lies in {directory.path} and in {other.parent_directory}: "
-                            "remove the one that is older"
-                        )
+                        openings[opening.topic_partition] = self._newer_of(opening, other)
             except OSError as error:
                 self.directories.fail(directory, error)
         found = [
@@ -142,6 +149,18 @@ class LogManager:
         self.progress.logs = len(found)
         return found
 
+    def _newer_of(self, one: OpenJob, other: OpenJob) -> OpenJob:
+        """Which of two logs of one partition is served. The other one is put away: it has moved."""
+        topic_partition, paths = one.topic_partition, (one.parent_directory, other.parent_directory)
+        newer = self.moves.newer_of(topic_partition, *paths)
+        if newer is None:
+            raise KafkaStorageError(
+                f"{topic_partition} lies in {paths[0]} and in {paths[1]}: remove the one that is older"
+            )
+        served, old = (one, other) if newer == paths[0] else (other, one)
+        self.moves.put_away(old.parent_directory, topic_partition)
+        return served
+
     def _openings(
         self, directory: LogDirectory, configs: Callable[[TopicPartition], LogConfig]
     ) -> Iterator[OpenJob]:
@@ -149,10 +168,14 @@ class LogManager:
         recovery_points = directory.read_checkpoint(RECOVERY_POINT_FILE)
         log_starts = directory.read_checkpoint(LOG_START_FILE)
         cleaned = directory.read_checkpoint(CLEANER_FILE)
-        found, deleted = directory.list_logs()
+        found, deleted, copies = directory.list_logs()
+        for path in copies:
+            self.moves.note_unfinished(path)
         now = self._clock.monotonic_seconds()
-        self._removals += [(now, path) for path in deleted]
+        self._removals += [(now, path) for path in (*deleted, *copies)]
         for topic_partition in found:
+            if self.moves.is_elsewhere(directory, topic_partition):
+                continue
             yield OpenJob(
                 topic_partition,
                 directory.path,
@@ -255,7 +278,14 @@ class LogManager:
         return log
 
     def _log_truncated(self, log: Log) -> None:
+        self.moves.note_truncation(log)
         self._lower_cleaned_offsets([log])
+        self._log_changed(log)
+
+    def _log_moved(self, log: Log) -> None:
+        self._is_placement_changed = True
+        self.save_placement()
+        # A round of compaction has written beside the files of before.
         self._log_changed(log)
 
     def _log_changed(self, log: Log) -> None:
@@ -275,7 +305,7 @@ class LogManager:
         why = self._offline_partitions.get(topic_partition)
         if why is not None:
             raise KafkaStorageError(f"{topic_partition} is offline on this broker: {why}")
-        directory = self.directories.with_fewest_logs()
+        directory = self.moves.take_chosen(topic_partition) or self.directories.with_fewest_logs()
         path = f"{directory.path}/{topic_partition}"
         was_there = True
         try:
@@ -315,11 +345,12 @@ class LogManager:
         if log is None:
             return
         self.directories.by_path[log.parent_directory].log_count -= 1
+        self.moves.cancel(topic_partition)
         log.mark_deleted()
         self._log_changed(log)
-        suffix = f".{uuid.uuid4().hex}{STRAY_SUFFIX if is_stray else DELETE_SUFFIX}"
-        name = str(topic_partition)
-        target = f"{log.parent_directory}/{name[: _NAME_BYTES_MAX - len(suffix)]}{suffix}"
+        target = path_with_suffix(
+            log.parent_directory, topic_partition, STRAY_SUFFIX if is_stray else DELETE_SUFFIX
+        )
         try:
             self._disk.rename(log.directory, target)
         except OSError as error:
@@ -417,6 +448,7 @@ class LogManager:
         why = f"its log directory {directory.path} failed: {directory.failure}"
         for topic_partition, log in list(self._logs.items()):
             if log.parent_directory == directory.path:
+                self.moves.cancel(topic_partition)
                 log.fail(why)
                 self._log_changed(log)
                 del self._logs[topic_partition]

@@ -58,7 +58,7 @@ ROWS: Final = (
     ErrorRow(6, "NOT_LEADER_OR_FOLLOWER", errors.NotLeaderOrFollower, REFRESH),
     ErrorRow(7, "REQUEST_TIMED_OUT", errors.RequestTimedOut, AGAIN),
     ErrorRow(8, "BROKER_NOT_AVAILABLE", errors.BrokerNotAvailable),
-    ErrorRow(9, "REPLICA_NOT_AVAILABLE"),
+    ErrorRow(9, "REPLICA_NOT_AVAILABLE", errors.ReplicaNotAvailable),
     ErrorRow(10, "MESSAGE_TOO_LARGE", errors.RecordTooLarge),
     ErrorRow(11, "STALE_CONTROLLER_EPOCH"),
     ErrorRow(12, "OFFSET_METADATA_TOO_LARGE", errors.InvalidCommitOffsetSize),

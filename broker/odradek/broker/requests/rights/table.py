@@ -150,6 +150,7 @@ CHECKS: Final[dict[int, Check[Never]]] = {
     ApiKey.DELETE_ACLS: _ALTERS_CLUSTER,
     ApiKey.DESCRIBE_CONFIGS: each("resources", topics.on_config_resource(AclOperation.DESCRIBE_CONFIGS)),
     ApiKey.ALTER_CONFIGS: each("resources", topics.on_config_resource(AclOperation.ALTER_CONFIGS)),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _ALTERS_CLUSTER,
     ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs,
     ApiKey.CREATE_PARTITIONS: each("topics", on_topic(_ALTER)),
     ApiKey.CREATE_DELEGATION_TOKEN: create_token,

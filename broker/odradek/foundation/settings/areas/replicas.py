@@ -61,13 +61,16 @@ class ReplicaSettings:
     )
     cordoned_log_dirs: tuple[str, ...] = words(
         (),
-        "* keeps new replicas away from this broker (KIP-1066), as before its removal; no other value is supported.",
+        "Log directories in which this broker makes no new logs (KIP-1066). * keeps all new replicas away from it.",
         CordonedDirectories(),
         scope=Scope.PER_BROKER,
     )
+    num_replica_alter_log_dirs_threads: int | None = integer(
+        None, "Replicas that move between log directories at a time; the number of those when not given."
+    )
     replica_alter_log_dirs_io_max_bytes_per_second: int = long(
         INT64_MAX,
-        "Accepted, with no effect: replicas do not move between the log directories of a broker.",
+        "Bytes per second that replicas copy which move between this broker's log directories, of all together.",
         0,
         scope=Scope.PER_BROKER,
         internal=True,

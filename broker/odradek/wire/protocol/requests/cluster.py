@@ -192,6 +192,25 @@ class AlterConfigsRequest:
     validate_only: bool
 
 
+class AlterReplicaLogDirTopic:
+    __slots__ = ()
+    name: str
+    partitions: tuple[int, ...]
+
+
+class AlterReplicaLogDir:
+    __slots__ = ()
+    nested: ClassVar[dict[str, type]] = {"topics": AlterReplicaLogDirTopic}
+    path: str
+    topics: tuple[AlterReplicaLogDirTopic, ...]
+
+
+class AlterReplicaLogDirsRequest:
+    __slots__ = ()
+    nested: ClassVar[dict[str, type]] = {"dirs": AlterReplicaLogDir}
+    dirs: tuple[AlterReplicaLogDir, ...]
+
+
 class DescribableLogDirTopic:
     __slots__ = ()
     topic: str
@@ -408,6 +427,7 @@ TYPES: Final[dict[int, type]] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: OffsetForLeaderEpochRequest,
     ApiKey.DESCRIBE_CONFIGS: DescribeConfigsRequest,
     ApiKey.ALTER_CONFIGS: AlterConfigsRequest,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: AlterReplicaLogDirsRequest,
     ApiKey.DESCRIBE_LOG_DIRS: DescribeLogDirsRequest,
     ApiKey.CREATE_PARTITIONS: CreatePartitionsRequest,
     ApiKey.ELECT_LEADERS: ElectLeadersRequest,

@@ -153,6 +153,21 @@ class AlterConfigsResponse(Response):
     responses: tuple[AlterConfigsResourceResponse, ...]
 
 
+class AlterReplicaLogDirPartitionResult(Response):
+    partition_index: int
+    error_code: int
+
+
+class AlterReplicaLogDirTopicResult(Response):
+    topic_name: str
+    partitions: tuple[AlterReplicaLogDirPartitionResult, ...]
+
+
+class AlterReplicaLogDirsResponse(Response):
+    throttle_time: timedelta | int
+    results: tuple[AlterReplicaLogDirTopicResult, ...]
+
+
 class DescribeLogDirsPartition(Response):
     partition_index: int
     partition_size: int
