@@ -1,4 +1,4 @@
-"""`odradek brokers disk`: how many bytes topics take, by broker, directory, topic and partition."""
+"""The verbs of disks: how many bytes topics take, by broker, directory, topic and partition, and to empty one."""
 
 from __future__ import annotations
 
@@ -62,4 +62,30 @@ def disk() -> None:
       odradek brokers disk 2 --by topic,partition
       odradek brokers disk --topic orders --by broker,partition
       odradek brokers disk --output json | jq '.[] | select(.bytes > 1e9) | .topic'
+    """
+
+
+@click.command("empty-disk")
+@click.argument("broker_id", type=click.IntRange(min=0), metavar="ID", shell_complete=complete_brokers)
+@click.argument("path", metavar="DIRECTORY")
+@click.option(
+    "--to", "onto", multiple=True, metavar="DIRECTORY", help="Only to this log directory; may be repeated."
+)
+@click.option("--dry-run", is_flag=True, help="Show the moves, and change nothing.")
+@click.option("--wait", is_flag=True, help="Wait until it is empty. Ctrl-C ends the waiting, not the moves.")
+@session_options
+@run_in("odradek.cli.brokers.empty_disk_run")
+def empty_disk() -> None:
+    """Move all replicas of a log directory to the other ones of its broker, and make no new ones there.
+
+    The broker serves them all the while, and the moves continue without this command. The same command shows what is
+    left. `replica.alter.log.dirs.io.max.bytes.per.second` is their throttle. The largest replicas go to where most
+    bytes are free. To have new replicas there again, take the directory out of the broker's `cordoned.log.dirs`.
+
+    \b
+    Examples:
+      odradek brokers disk 2 --by directory
+      odradek brokers empty-disk 2 /disk1 --dry-run
+      odradek brokers empty-disk 2 /disk1 --to /disk3 --wait
+      odradek configs set broker 2 replica.alter.log.dirs.io.max.bytes.per.second=50000000
     """

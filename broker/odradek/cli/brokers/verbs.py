@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from odradek.cli.brokers.disk import brokers_argument, disk
+from odradek.cli.brokers.disk import brokers_argument, disk, empty_disk
 from odradek.cli.brokers.moves import throttle_option, wait_option
 from odradek.cli.brokers.rebalance import rebalance
 from odradek.cli.shared.completers import complete_brokers
@@ -24,6 +24,7 @@ def brokers() -> None:
 
 
 brokers.add_command(disk)
+brokers.add_command(empty_disk)
 brokers.add_command(rebalance)
 
 

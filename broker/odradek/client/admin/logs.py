@@ -38,7 +38,8 @@ Ask = Callable[[int, Mapping[TopicPartition, int]], Awaitable[Outcomes[T]]]
 LIST_OFFSETS_VERSIONS = (2, 10)
 DELETE_RECORDS_VERSIONS = (0, 2)
 DESCRIBE_CLUSTER_VERSIONS = (0, 2)
-DESCRIBE_LOG_DIRS_VERSIONS = (1, 4)
+DESCRIBE_LOG_DIRS_VERSIONS = (1, 5)
+ALTER_REPLICA_LOG_DIRS_VERSIONS = (1, 2)
 DESCRIBE_PRODUCERS_VERSIONS = (0, 0)
 
 LATEST = -1
@@ -231,6 +232,32 @@ class LogAdmin:
         raise_for(getattr(response, "error_code", 0), about=f"broker {broker_id}")
         return [_log_directory(broker_id, result) for result in response.results]
 
+    async def alter_replica_log_dirs(
+        self, broker_id: int, wanted: Mapping[TopicPartition, str]
+    ) -> dict[TopicPartition, OdradekError | None]:
+        """Have replicas of a broker in these of its log directories (KIP-113); the moves continue after the answer.
+
+        Returns what refuses each of them, or None.
+        """
+        by_path: dict[str, list[TopicPartition]] = {}
+        for key, path in wanted.items():
+            by_path.setdefault(path, []).append(key)
+        response = await (await self._client.broker(broker_id)).request(
+            ApiKey.ALTER_REPLICA_LOG_DIRS,
+            versions=ALTER_REPLICA_LOG_DIRS_VERSIONS,
+            dirs=[
+                {"path": path, "topics": numbers_by_topic(keys, partitions="partitions")}
+                for path, keys in by_path.items()
+            ],
+        )
+        return {
+            TopicPartition(topic.topic_name, row.partition_index): error_for(
+                row.error_code, about=f"{topic.topic_name}-{row.partition_index} on broker {broker_id}"
+            )
+            for topic in response.results
+            for row in topic.partitions
+        }
+
     async def describe_producers(self, partition: TopicPartition) -> list[ProducerOnPartition]:
         """The producers whose state the partition's leader has."""
 
@@ -294,14 +321,18 @@ def _brokers(answered: Iterable[DescribeClusterBroker]) -> dict[int, tuple[str, 
 
 def _log_directory(broker_id: int, result: DescribeLogDirsResult) -> LogDirectoryDescription:
     failure = error_for(result.error_code, about=f"log directory {result.log_dir}")
+    rows = list(list_answer_rows(result.topics))
     return LogDirectoryDescription(
         broker_id=broker_id,
         path=result.log_dir,
         total_bytes=getattr(result, "total_bytes", -1),
         usable_bytes=getattr(result, "usable_bytes", -1),
         replicas={
-            key: ReplicaSize(row.partition_size, row.offset_lag)
-            for key, row in list_answer_rows(result.topics)
+            key: ReplicaSize(row.partition_size, row.offset_lag) for key, row in rows if not row.is_future_key
         },
         error=None if failure is None else str(failure),
+        arriving={
+            key: ReplicaSize(row.partition_size, row.offset_lag) for key, row in rows if row.is_future_key
+        },
+        is_cordoned=getattr(result, "is_cordoned", False),
     )

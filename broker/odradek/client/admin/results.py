@@ -187,6 +187,10 @@ class LogDirectoryDescription:
     usable_bytes: int
     replicas: Mapping[TopicPartition, ReplicaSize]
     error: str | None
+    arriving: Mapping[TopicPartition, ReplicaSize] = field(default_factory=dict)
+    """Copies of replicas that move here from another directory of the broker (KIP-113)."""
+    is_cordoned: bool = False
+    """Whether no new replica is put there, as far as the broker reports it (KIP-1066)."""
 
     @property
     def is_full(self) -> bool:
