@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from odradek.cli.exit_codes import ExitCode
-from odradek.cli.records import measuring
+from odradek.cli.records import measuring, perf_run
 from odradek.cli.records.measuring import Measurement, measure_consume, measure_produce
 from odradek.cli.shared.progress import ProgressBar
 from odradek.client.client import Client
@@ -105,7 +105,7 @@ def test_a_signal_prints_the_figures(
             raise
         raise AssertionError("nobody has cancelled it")
 
-    monkeypatch.setattr(measuring, "measure_consume", be_interrupted)
+    monkeypatch.setattr(perf_run, "measure_consume", be_interrupted)
     document = json.loads(shell.run("perf", "consume", unique, "--output", "json", code=code))
     assert (document["records"], document["records_per_second"], document["is_interrupted"]) == (3, 2.0, True)
     printed = shell.run("perf", "consume", unique, code=code)
