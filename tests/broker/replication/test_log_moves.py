@@ -119,6 +119,32 @@ async def test_a_move_back_ends_the_move() -> None:
     await eventually("it has moved", lambda: _path(broker) == there)
 
 
+async def test_a_move_that_is_given_up_and_wanted_again_is_done() -> None:
+    broker, here, there = await _filled({"replica.alter.log.dirs.io.max.bytes.per.second": "1000000"})
+    for path in (there, here, there):
+        assert await _alter(broker, path) == 0
+    await eventually("it has moved", lambda: _path(broker) == there)
+
+
+async def test_nothing_moves_to_a_directory_that_fails_meanwhile() -> None:
+    broker, here, there = await _filled({"replica.alter.log.dirs.io.max.bytes.per.second": "1000000"})
+    assert await _alter(broker, there) == 0
+    await asyncio.sleep(1)
+    directories = broker.broker.log_manager.directories
+    directories.fail(directories.by_path[there], OSError(errno.EIO, "Input/output error"))
+    await eventually("nothing moves", lambda: not broker.broker.log_manager.moves.under_way)
+    assert _path(broker) == here
+    assert int((await broker.produce("t", b"on")).error_code) == 0
+    assert await _alter(broker, there) == KAFKA_STORAGE_ERROR
+
+
+async def test_a_throttle_of_nothing_is_the_smallest() -> None:
+    broker, _, there = await _filled({"replica.alter.log.dirs.io.max.bytes.per.second": "0"})
+    assert await _alter(broker, there) == 0
+    await asyncio.sleep(60)
+    assert broker.broker.log_moves.target_of(broker.broker.partitions.get("t", 0).topic_partition) == there
+
+
 async def test_a_deleted_topic_moves_no_more() -> None:
     broker, _, there = await _filled({"replica.alter.log.dirs.io.max.bytes.per.second": "100000"})
     assert await _alter(broker, there) == 0

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from odradek.broker.replication.blocking import BlockingWork
@@ -21,11 +22,19 @@ from odradek.foundation.errors import KafkaStorageError
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.settings.broker_settings import Settings
 from odradek.foundation.tasks import TaskOwner
+from odradek.storage.directories.log_directory import LogDirectory
 from odradek.storage.directories.log_manager import LogManager
 from odradek.storage.files import Disk
 from odradek.storage.log_copy import LogCopy
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Wanted:
+    """One request for a move."""
+
+    path: str
 
 
 class LogMoves:
@@ -50,7 +59,7 @@ class LogMoves:
         self._settings = current_settings
         self._tasks = TaskOwner("log moves")
         # Where each log is to be, those that wait first come, first served. Bounded by the logs that there are.
-        self._wanted: dict[TopicPartition, str] = {}
+        self._wanted: dict[TopicPartition, _Wanted] = {}
         self._running: set[TopicPartition] = set()
         # Until when the throttle has given away the disks, by the monotonic clock.
         self._paid_until_seconds = 0.0
@@ -69,7 +78,8 @@ class LogMoves:
 
     def target_of(self, topic_partition: TopicPartition) -> str | None:
         """The log directory to which the log moves, or will; None when it stays."""
-        return self._wanted.get(topic_partition)
+        wanted = self._wanted.get(topic_partition)
+        return None if wanted is None else wanted.path
 
     def move(self, topic_partition: TopicPartition, path: str) -> None:
         """Have the log in the log directory `path`, one of this broker's that has not failed.
@@ -77,12 +87,12 @@ class LogMoves:
         A move to another directory is given up, and one to where the log is ends there.
         """
         log = self._log_manager.get(topic_partition)
-        if log is None or self._wanted.get(topic_partition) == path:
+        if log is None or self.target_of(topic_partition) == path:
             return
         self._mover.cancel(topic_partition)
         self._wanted.pop(topic_partition, None)
         if log.parent_directory != path:
-            self._wanted[topic_partition] = path
+            self._wanted[topic_partition] = _Wanted(path)
             self._begin_next()
 
     @property
@@ -99,31 +109,30 @@ class LogMoves:
 
     async def _run(self, topic_partition: TopicPartition) -> None:
         try:
-            while (path := self._wanted.get(topic_partition)) is not None:
+            while (wanted := self._wanted.get(topic_partition)) is not None:
                 try:
-                    await self._move(topic_partition, path)
+                    await self._move(topic_partition, wanted.path)
                 except (OSError, KafkaStorageError) as error:
-                    logger.error(
-                        "%s stays where it is and does not move to %s: %s", topic_partition, path, error
-                    )
+                    logger.error("%s could not move to %s: %s", topic_partition, wanted.path, error)
                 finally:
-                    if self._wanted.get(topic_partition) == path:
+                    # The same may have been asked for again since.
+                    if self._wanted.get(topic_partition) is wanted:
                         del self._wanted[topic_partition]
         finally:
             self._running.discard(topic_partition)
-        self._begin_next()
+            self._begin_next()
 
     async def _move(self, topic_partition: TopicPartition, path: str) -> None:
         directory = self._log_manager.directories.by_path.get(path)
         log = self._log_manager.get(topic_partition)
-        if directory is None or directory.failure is not None or log is None:
+        if directory is None or directory.failure is not None or log is None or log.parent_directory == path:
             return
         logger.info("%s moves from %s to %s", topic_partition, log.parent_directory, path)
         copy = self._mover.begin(topic_partition, path)
         old: str | None = None
         try:
             await self._blocking.submit(partial(self._mover.mark, copy))
-            old = await self._copy(copy)
+            old = await self._copy(copy, directory)
         except OSError as error:
             if log.failure is None:
                 self._log_manager.directories.report_error(path, error)
@@ -142,9 +151,9 @@ class LogMoves:
             self._mover.put_away(old, topic_partition)
             logger.info("%s has moved from %s to %s", topic_partition, old, path)
 
-    async def _copy(self, copy: LogCopy) -> str | None:
+    async def _copy(self, copy: LogCopy, directory: LogDirectory) -> str | None:
         """Copy all, and let the log continue there. Where it was; None when that is wanted no more."""
-        while not copy.is_cancelled and copy.log.failure is None:
+        while not copy.is_cancelled and copy.log.failure is None and directory.failure is None:
             piece = copy.next_piece()
             if piece is None:
                 return self._mover.finish(copy, must_sync=self._flusher.is_at_work(copy.log))
@@ -159,6 +168,6 @@ class LogMoves:
 
     async def _pay_for(self, size_bytes: int) -> None:
         now_seconds = self._clock.monotonic_seconds()
-        seconds = size_bytes / self._settings().replica_alter_log_dirs_io_max_bytes_per_second
+        seconds = size_bytes / max(1, self._settings().replica_alter_log_dirs_io_max_bytes_per_second)
         self._paid_until_seconds = max(self._paid_until_seconds, now_seconds) + seconds
         await asyncio.sleep(max(0.0, self._paid_until_seconds - now_seconds))
