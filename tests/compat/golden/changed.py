@@ -45,6 +45,7 @@ CHANGED: Final[dict[str, dict[str, str]]] = {
         _EPOCH,
     ),
     "create": {"*/topics/0/configs": _NEW_TOPIC_SETTINGS},
+    "directories": {"create/topics/0/configs": _NEW_TOPIC_SETTINGS},
     "group-records": {"*commit*": _WITH_ID},
     "groups-in-every-version": {
         "CONSUMER_GROUP_*_epoch": _EPOCH,
