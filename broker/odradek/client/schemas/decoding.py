@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from odradek.client.errors import SchemaUnavailable, UndecodableRecord
 from odradek.client.schemas.header import Decode, Decoded
-from odradek.client.schemas.proto_text import ProtoTextError, parse_proto
 from odradek.foundation.client_limits import PROTO_TEXT_BYTES_MAX
 from odradek.foundation.errors import DependencyError
 
@@ -231,6 +230,9 @@ def _read_descriptor(
 
     if _is_base64(file.text):
         return FileDescriptorProto.FromString(base64.b64decode(file.text, validate=True))
+    # Its library comes with the extra for schemas alone.
+    from odradek.client.schemas.proto_text import ProtoTextError, parse_proto
+
     try:
         found = parse_proto(file.text)
     except ProtoTextError as failure:
