@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from odradek.cli.exit_codes import ExitCode
 from tests.support.broker_process import CHECKOUT, Broker
 from tests.support.command_line import run_command
 from tests.support.java import JavaUnavailableError, kafka_classpath
@@ -100,7 +101,10 @@ def run_here(command: str, broker: Broker, folder: Path) -> str:
     environment = {**os.environ, "ODRADEK_BOOTSTRAP": broker.bootstrap}
     done = run_command(shlex.split(command)[1:], environment=environment, folder=folder)
     printed = (done.out + done.error).decode()
-    assert done.code == 0, f"`{command}` ended with {done.code}\n{printed}"
+    # The disk of the machine may be nearly full, and `odradek status` says so.
+    complaints = {line for line in printed.splitlines() if line.startswith("! ")}
+    is_disk_alone = done.code == ExitCode.DEGRADED and all("is nearly full" in one for one in complaints)
+    assert done.code == 0 or is_disk_alone, f"`{command}` ended with {done.code}\n{printed}"
     return printed
 
 
