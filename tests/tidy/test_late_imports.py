@@ -7,6 +7,8 @@ that may be missing, and modules that one function alone needs.
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -103,3 +105,34 @@ def test_a_door_that_differs_is_seen() -> None:
     )
     assert typed == {"One": "a.b"}
     assert loaded == {"One": "a.c"}
+
+
+# Libraries of extras. What imports one of them, or a module of these, is loaded where its absence is explained.
+_OF_EXTRAS: Final = ("google", "fastavro", "pytest", "re2", "yaml", "pyspark")
+_WITH_AN_EXTRA: Final = ["odradek.client.schemas.proto_text", "odradek.testing.pytest_plugin"]
+_IMPORT_ALL: Final = """
+import importlib, pkgutil, sys, odradek
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in sys.argv[1:]:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Absent())
+for found in pkgutil.walk_packages(odradek.__path__, "odradek.", onerror=lambda name: None):
+    if not found.name.endswith("__main__"):
+        try:
+            importlib.import_module(found.name)
+        except ModuleNotFoundError:
+            print(found.name)
+"""
+
+
+@pytest.mark.thorough
+def test_a_module_needs_no_library_of_an_extra_to_be_imported() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _IMPORT_ALL, *_OF_EXTRAS],
+        env={"PYTHONPATH": str(ROOT / "broker")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == _WITH_AN_EXTRA
