@@ -67,6 +67,7 @@ from odradek.foundation.errors import (
     LeaderNotAvailable as LeaderNotAvailable,
     ListenerNotFound as ListenerNotFound,
     LogDirNotFound as LogDirNotFound,
+    ReplicaNotAvailable as ReplicaNotAvailable,
     MemberIdRequired as MemberIdRequired,
     MismatchedEndpointType as MismatchedEndpointType,
     NonEmptyGroup as NonEmptyGroup,

@@ -98,6 +98,7 @@ class BlockingLogs(Face[LogAdmin]):
     describe_cluster = blocking(LogAdmin.describe_cluster)
     describe_log_dirs = blocking(LogAdmin.describe_log_dirs)
     describe_log_dirs_of = blocking(LogAdmin.describe_log_dirs_of)
+    alter_replica_log_dirs = blocking(LogAdmin.alter_replica_log_dirs)
     describe_producers = blocking(LogAdmin.describe_producers)
 
 
