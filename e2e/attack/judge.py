@@ -117,6 +117,6 @@ class Judge:
 
 
 def _longest_gap(times: list[float], since: float, until: float) -> float:
-    """`times` are in order. What began before the window counts from its begin."""
+    """`times` are ascending. What began before the window counts from its begin."""
     inside = times[bisect_left(times, since) : bisect_right(times, until)]
     return max(after - before for before, after in pairwise((since, *inside, until)))

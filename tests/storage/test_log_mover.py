@@ -168,10 +168,12 @@ def _calls_of_a_move() -> int:
 
 
 @pytest.mark.parametrize("how", ["kill", "power"])
-def test_a_move_that_dies_at_any_call_loses_nothing(how: str) -> None:
+@pytest.mark.parametrize("step", [13, pytest.param(1, marks=pytest.mark.thorough)])
+def test_a_move_that_dies_at_any_call_loses_nothing(how: str, step: int) -> None:
+    """`make test` plays each 13th call, and the end of a move."""
     calls = _calls_of_a_move()
     assert calls > 20
-    for number in range(calls):
+    for number in {*range(0, calls, step), *range(calls - 3, calls)}:
         disk = SimulatedDisk()
         manager = _open(disk)
         log = _filled(manager)
@@ -264,3 +266,18 @@ def test_a_log_is_made_in_the_directory_that_was_chosen() -> None:
     manager = _open(SimulatedDisk())
     manager.moves.choose(TP, "b")
     assert _filled(manager).parent_directory == "b"
+
+
+def test_large_indexes_are_not_copied_in_the_last_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_copy, "LOG_COPY_REMAINDER_BYTES_MAX", 30)
+    manager = _open(SimulatedDisk())
+    log = manager.create(
+        TP, uuid.UUID(int=12345), CONFIG._replace(segment_bytes=1 << 20, index_interval_bytes=1)
+    )
+    for number in range(20):
+        log.append(batch(b"%d" % number), leader_epoch=0)
+    assert len(log.segments) == 1
+    before = stored_records(log)
+    _move(manager, "b")
+    assert (len(log.segments), log.segments.active.size_bytes) == (2, 0)
+    assert stored_records(log) == before

@@ -90,12 +90,6 @@ class LogCopy:
         return self.directory.rpartition("/")[0] or "."
 
     @property
-    def lag_bytes(self) -> int:
-        """The bytes that the log has and the copy has not."""
-        copied = self._copied
-        return sum(max(segment.size_bytes - copied.get(segment, 0), 0) for segment in self.log.segments.all)
-
-    @property
     def size_bytes(self) -> int:
         """The bytes of the copy's log files."""
         return sum(self._copied.values())
@@ -110,7 +104,7 @@ class LogCopy:
         return self.log.log_end_offset - max(first.base_offset, self.log.log_start_offset)
 
     def next_piece(self) -> Piece | None:
-        """What is to be copied next; None when `finish` may be called. Raises OSError."""
+        """What is to be copied next; None when `finish` may be called. Raises OSError, KafkaStorageError."""
         segments = self.log.segments.all
         removed = self._drop_removed(segments)
         for segment in segments[:-1]:
@@ -120,6 +114,10 @@ class LogCopy:
         missing = active.size_bytes - self._copied.get(active, 0)
         if removed or missing > LOG_COPY_REMAINDER_BYTES_MAX or self._is_unsynced(active):
             return self._piece(active, removed, is_closed=False)
+        if active.offset_index.size_bytes + active.time_index.size_bytes > LOG_COPY_REMAINDER_BYTES_MAX:
+            # So that its indexes are copied in a thread, too.
+            self.log.roll()
+            return self.next_piece()
         return None
 
     def _is_unsynced(self, active: Segment) -> bool:

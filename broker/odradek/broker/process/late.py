@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from odradek.broker.replication.cleaning_work import ProcessWork as ProcessWork
     from odradek.broker.replication.transaction_verifier import TransactionVerifier as TransactionVerifier
     from odradek.broker.requests.delegation_tokens import check_requester as check_requester
-    from odradek.broker.requests.listener_stores import needs_trial as needs_trial
-    from odradek.broker.requests.listener_stores import try_settings as try_settings
     from odradek.broker.requests.long_answers import free as free
     from odradek.broker.requests.long_requests import LargeRequest as LargeRequest
     from odradek.broker.requests.rights.rights import Rights as Rights
@@ -31,6 +29,8 @@ if TYPE_CHECKING:
     from odradek.broker.requests.rights.step import AuthorizationStep as AuthorizationStep
     from odradek.broker.requests.rights.table import CHECKS as CHECKS
     from odradek.broker.requests.rights.table import FORWARDING_CHECKS as FORWARDING_CHECKS
+    from odradek.broker.requests.settings_trial import needs_trial as needs_trial
+    from odradek.broker.requests.settings_trial import try_settings as try_settings
     from odradek.broker.requests.throttling import ClientThrottling as ClientThrottling
     from odradek.broker.transactions.coordinator import TransactionCoordinator as TransactionCoordinator
     from odradek.broker.transactions.schema import KIND_TRANSACTION as KIND_TRANSACTION
@@ -58,8 +58,8 @@ else:
             "ProcessWork": "odradek.broker.replication.cleaning_work",
             "TransactionVerifier": "odradek.broker.replication.transaction_verifier",
             "check_requester": "odradek.broker.requests.delegation_tokens",
-            "needs_trial": "odradek.broker.requests.listener_stores",
-            "try_settings": "odradek.broker.requests.listener_stores",
+            "needs_trial": "odradek.broker.requests.settings_trial",
+            "try_settings": "odradek.broker.requests.settings_trial",
             "free": "odradek.broker.requests.long_answers",
             "LargeRequest": "odradek.broker.requests.long_requests",
             "Rights": "odradek.broker.requests.rights.rights",

@@ -144,12 +144,20 @@ class LogMoves:
                 if not self._tasks.is_closed:
                     await self._blocking.submit(partial(self._disk.remove_tree, copy.directory))
         if old is not None:
+            logger.info("%s has moved from %s to %s", topic_partition, old, path)
+            await self._settle(copy, old)
+
+    async def _settle(self, copy: LogCopy, old: str) -> None:
+        """Remove what the log left behind, once the device has the new names and offsets."""
+        topic_partition = copy.log.topic_partition
+        try:
             await self._blocking.submit(partial(self._mover.settle, copy))
             write = self._log_manager.begin_checkpoint()
             await self._blocking.submit(write.run)
             self._log_manager.end_checkpoint(write)
             self._mover.put_away(old, topic_partition)
-            logger.info("%s has moved from %s to %s", topic_partition, old, path)
+        except OSError as error:
+            logger.error("what %s left in %s is removed at the next start: %s", topic_partition, old, error)
 
     async def _copy(self, copy: LogCopy, directory: LogDirectory) -> str | None:
         """Copy all, and let the log continue there. Where it was; None when that is wanted no more."""

@@ -10,8 +10,8 @@ from odradek.broker.requests.config_resources import (
     resource_of,
 )
 from odradek.broker.requests.context import RequestContext
-from odradek.broker.requests.listener_stores import needs_trial, try_settings
 from odradek.broker.requests.parts import AdminParts
+from odradek.broker.requests.settings_trial import needs_trial, try_settings
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.turns import Leftovers, Turn
 from odradek.metadata.controller.requests import Outcome, Resource

@@ -17,41 +17,51 @@ from odradek.foundation.errors import (
     RequestError,
 )
 from odradek.foundation.ids import TopicPartition
-from odradek.foundation.turns import Turn
+from odradek.foundation.turns import Leftovers, Turn
 from odradek.wire.protocol.errors import error_code
 from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.cluster import AlterReplicaLogDirsRequest
 
 
 async def handle(request: AlterReplicaLogDirsRequest, context: RequestContext[PartitionParts]) -> Message:
-    # A partition that is named twice has the last directory, and one answer.
-    wanted = {
-        TopicPartition(topic.name, index): directory.path.rstrip("/") or "/"
-        for directory in request.dirs
-        for topic in directory.topics
-        for index in topic.partitions
-    }
     turn = Turn()
-    results: dict[str, list[dict[str, int]]] = {}
-    for topic_partition, path in wanted.items():
-        if turn.is_over():
-            await turn.next()
-        try:
-            _check(topic_partition, path, context.broker)
-            context.broker.log_moves.move(topic_partition, path)
-            code = 0
-        except RequestError as error:
-            code = error_code(error)
-        results.setdefault(topic_partition.topic, []).append(
-            {"partition_index": topic_partition.partition, "error_code": code}
+    async with Leftovers() as kept:
+        # A partition that is named twice has the last directory, and one answer.
+        wanted: dict[TopicPartition, str] = kept.until_end({})
+        for directory in request.dirs:
+            path = directory.path.rstrip("/") or "/"
+            for topic in directory.topics:
+                for index in topic.partitions:
+                    if turn.is_over():
+                        await turn.next()
+                    wanted[TopicPartition(topic.name, index)] = path
+        results: dict[str, list[dict[str, int]]] = kept.until_end({})
+        for topic_partition, path in wanted.items():
+            if turn.is_over():
+                await turn.next()
+            results.setdefault(topic_partition.topic, []).append(
+                {
+                    "partition_index": topic_partition.partition,
+                    "error_code": _begin_move(topic_partition, path, context.broker),
+                }
+            )
+        return await make_in_turns(
+            context,
+            len(wanted),
+            lambda: context.response(
+                results=[{"topic_name": name, "partitions": answered} for name, answered in results.items()]
+            ),
         )
-    return await make_in_turns(
-        context,
-        len(wanted),
-        lambda: context.response(
-            results=[{"topic_name": name, "partitions": answered} for name, answered in results.items()]
-        ),
-    )
+
+
+def _begin_move(topic_partition: TopicPartition, path: str, broker: PartitionParts) -> int:
+    """The error code of the partition; 0 where its move begins, or is not needed."""
+    try:
+        _check(topic_partition, path, broker)
+        broker.log_moves.move(topic_partition, path)
+    except RequestError as error:
+        return error_code(error)
+    return 0
 
 
 def _check(topic_partition: TopicPartition, path: str, parts: PartitionParts) -> None:

@@ -13,8 +13,8 @@ from odradek.broker.requests.config_resources import (
     resource_of,
 )
 from odradek.broker.requests.context import RequestContext
-from odradek.broker.requests.listener_stores import needs_trial, try_settings
 from odradek.broker.requests.parts import ConfigParts
+from odradek.broker.requests.settings_trial import needs_trial, try_settings
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.log_levels import check_level, set_level
 from odradek.foundation.turns import Leftovers, Turn

@@ -102,7 +102,8 @@ class DirectoryAdmin:
     async def _cordon(self, broker_id: int, path: str) -> None:
         name = str(broker_id)
         entries = await self._configs.describe(ResourceType.BROKER, name, keys=[CORDON_KEY])
-        if any(entry.value == EVERY_DIRECTORY for entry in entries):
+        cordoned = {one.strip() for entry in entries for one in (entry.value or "").split(",")}
+        if not cordoned.isdisjoint((EVERY_DIRECTORY, path)):
             return
         change = ConfigChange(CORDON_KEY, path, AlterOperation.APPEND)
         await self._configs.alter_all(ResourceType.BROKER, {name: [change]})

@@ -173,7 +173,7 @@ def _validate_broker_texts(
             kept[key] = text
     _check_scopes(resource, (*kept, *stores), before=before)
     try:
-        # The broker whose listener it is has tried the stores (`broker.requests.listener_stores`).
+        # The broker whose listener it is has tried the stores (`broker.requests.settings_trial`).
         for key, text in stores.items():
             setting = find_setting(key)
             if setting is not None:

@@ -173,8 +173,9 @@ class LogManager:
             self.moves.note_unfinished(path)
         now = self._clock.monotonic_seconds()
         self._removals += [(now, path) for path in (*deleted, *copies)]
+        elsewhere = self.moves.find_elsewhere(directory)
         for topic_partition in found:
-            if self.moves.is_elsewhere(directory, topic_partition):
+            if topic_partition in elsewhere:
                 continue
             yield OpenJob(
                 topic_partition,

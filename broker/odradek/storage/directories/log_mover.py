@@ -93,14 +93,14 @@ class LogMover:
         self._disk.rename(f"{parent_directory}/{topic_partition}", away)
         self._remove_later(away)
 
-    def is_elsewhere(self, directory: LogDirectory, topic_partition: TopicPartition) -> bool:
-        """Whether the log moved from here to a directory that failed since: what is here is old."""
+    def find_elsewhere(self, directory: LogDirectory) -> set[TopicPartition]:
+        """The logs that moved from here to a directory that failed since: what is here of them is old."""
         failed = self._directories.offline
         if not failed:
-            return False
+            return set()
         placed = self._placed()
-        return topic_partition not in placed.get(directory.path, ()) and any(
-            topic_partition in placed.get(path, ()) for path in failed
+        return (
+            set().union(*(placed.get(path, ()) for path in failed)).difference(placed.get(directory.path, ()))
         )
 
     def _read_note(self, directory: str) -> _Note | None:
