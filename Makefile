@@ -46,6 +46,7 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy broker operator pipeline tests bench demo e2e helm release
 	PYTHONPATH=broker:operator:pipeline $(BIN)/lint-imports
+	$(BIN)/python -m pytest --quiet -m generated $$(grep -rl mark.generated tests --include='test_*.py')
 
 # JOBS=n files of tests at a time: more than cores, since tests that start processes wait for them.
 # PYTEST_ARGS='-x tests/storage'. Files start in the order of tests/conftest.py, which xdist would replace by its own.

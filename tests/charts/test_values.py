@@ -19,6 +19,7 @@ from tests.support.helm import CHARTS, objects, template
 DECLARED = charts()
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize(("path", "text"), files().items(), ids=lambda given: getattr(given, "name", ""))
 def test_a_made_file_is_as_it_would_be_made_now(path: Path, text: str) -> None:
     assert path.read_text() == text, "run: make reference"

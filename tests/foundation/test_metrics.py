@@ -136,6 +136,7 @@ def test_names_say_kind_and_unit() -> None:
         assert metric.doc.endswith("."), name
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("name", sorted(reference.pages()))
 def test_the_reference_pages_are_what_the_code_declares(name: str) -> None:
     assert (DOCS / name).read_text(encoding="utf-8") == reference.pages()[name], "run make reference"

@@ -91,6 +91,7 @@ def test_the_target_is_chosen_where_there_are_several() -> None:
         read(target="a.b")
 
 
+@pytest.mark.generated
 def test_the_reference_page_is_what_the_declarations_say() -> None:
     assert PAGE.read_text() == reference(), (
         "run: python -m odradek.mirror.reference > docs/reference/mirror.md"

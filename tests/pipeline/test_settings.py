@@ -156,6 +156,7 @@ def test_a_summary_is_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> No
     assert "3,000" in printed and "1,234" in printed
 
 
+@pytest.mark.generated
 def test_the_reference_page_is_what_the_settings_say() -> None:
     page = CHECKOUT / "docs" / "reference" / "pipeline.md"
     remedy = "run: python -m odradek_pipeline.cli.reference > docs/reference/pipeline.md"

@@ -6,6 +6,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from odradek.broker.requests.not_served import ABSENCES, EFFECTS
 from odradek.broker.requests.reference import page
 from odradek.broker.requests.table import CONTROLLER_HANDLERS, HANDLERS
@@ -14,6 +16,7 @@ from odradek.wire.protocol.api import ApiKey
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.generated
 def test_the_page_is_what_the_tables_say() -> None:
     there = (ROOT / "docs/reference/protocol.md").read_text()
     assert there == page(), "docs/reference/protocol.md is old: run `make reference` and commit it"

@@ -19,6 +19,7 @@ from odradek.wire.protocol.schema import versions_of
 DECODED = sorted(api for api, row in {**HANDLERS, **CONTROLLER_HANDLERS}.items() if not row.takes_frame)
 
 
+@pytest.mark.generated
 def test_the_modules_are_the_ones_that_are_written() -> None:
     for home, sources in (
         (request_types.HOME, request_types.modules()),

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[3]
 FILES = files()
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("path", FILES)
 def test_what_is_made_is_what_is_there(path: str) -> None:
     there = ROOT / path
