@@ -1,9 +1,10 @@
 """Network partitions between named processes where there are no namespaces: a TCP proxy in front of each process.
 
-All processes get the proxy's port. The proxy asks the system which process has the other end of the connection. It asks
-again when a process gets its name, since that one may have connected before. While a direction is blocked its bytes are
-dropped. A connection that lost some is closed when the direction is unblocked, since later bytes would make no sense
-without them.
+All processes get the proxy's port. The proxy asks the system which process has the other end of a connection, but only
+while the connection may be blocked. An answer takes milliseconds, and clients connect many times a second to a process
+that is away. It asks again when a process gets its name, since that one may have connected before. While a direction is
+blocked its bytes are dropped. A connection that lost some is closed when the direction is unblocked, since later bytes
+would make no sense without them.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ from tests.support.polling import SECONDS_MAX
 
 @dataclass(eq=False)
 class _Caller:
-    """The process at the other end of a connection, and what the system calls its socket there."""
+    """The other end of a connection to the process `target`: its ports, and its process when that was asked for."""
 
-    inode: str
-    name: str
+    port: int
+    port_of_proxy: int
+    target: str
+    name: str | None = None
 
 
 class Proxies:
@@ -34,8 +37,8 @@ class Proxies:
 
     def __init__(self) -> None:
         self._pids: dict[str, int] = {}
-        self._cuts: set[tuple[str, str]] = set()
-        self._broken: dict[tuple[str, str], set[asyncio.Event]] = {}
+        self._cuts: set[tuple[str | None, str | None]] = set()
+        self._broken: dict[tuple[str | None, str | None], set[asyncio.Event]] = {}
         self._servers: list[asyncio.Server] = []
         self._connections: set[asyncio.Task[None]] = set()
         self._callers: set[_Caller] = set()
@@ -56,12 +59,17 @@ class Proxies:
             self._pids[name] = pid
             for caller in self._callers:
                 if caller.name == CLIENTS:
-                    caller.name = self._owner_of(caller.inode)
+                    caller.name = self._owner_of(caller)
 
         self._wait(name_callers())
 
     def cut(self, source: str, target: str) -> None:
-        self._cuts.add((source, target))
+        async def cut_off() -> None:
+            self._cuts.add((source, target))
+            for caller in self._callers:
+                self._name_where_cut(caller)
+
+        self._wait(cut_off())
 
     def mend(self, source: str, target: str) -> None:
         async def break_off() -> None:
@@ -106,8 +114,8 @@ class Proxies:
         self, name: str, target_port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         # Nothing is awaited here, so no process gets its name between the question and the entry.
-        inode = inode_of(writer.get_extra_info("peername")[1], writer.get_extra_info("sockname")[1])
-        caller = _Caller(inode, self._owner_of(inode))
+        caller = _Caller(writer.get_extra_info("peername")[1], writer.get_extra_info("sockname")[1], name)
+        self._name_where_cut(caller)
         self._callers.add(caller)
         broken = asyncio.Event()
         ends = [writer]
@@ -131,7 +139,7 @@ class Proxies:
         self,
         source: asyncio.StreamReader,
         sink: asyncio.StreamWriter,
-        direction: Callable[[], tuple[str, str]],
+        direction: Callable[[], tuple[str | None, str | None]],
         broken: asyncio.Event,
     ) -> None:
         # A closed end closes the other direction, too; so an end behind a block must not be closed.
@@ -146,8 +154,13 @@ class Proxies:
             self._broken.setdefault(way, set()).add(broken)
             await broken.wait()
 
-    def _owner_of(self, inode: str) -> str:
+    def _name_where_cut(self, caller: _Caller) -> None:
+        if caller.name is None and any(caller.target in cut for cut in self._cuts):
+            caller.name = self._owner_of(caller)
+
+    def _owner_of(self, caller: _Caller) -> str:
         """The process that has this socket; `CLIENTS` when it is none of the named."""
+        inode = inode_of(caller.port, caller.port_of_proxy)
         for name, pid in list(self._pids.items()):
             # It may have ended since, and its descriptors come and go.
             with contextlib.suppress(OSError):
