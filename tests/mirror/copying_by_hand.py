@@ -13,10 +13,10 @@ from odradek.foundation.clock import SystemClock
 from odradek.foundation.errors import TopicAlreadyExists
 from odradek.foundation.ids import TopicPartition
 from odradek.mirror.counters import FlowCounters
+from odradek.mirror.flow_positions import OffsetTranslation
 from odradek.mirror.naming import IdentityReplicationPolicy, ReplicationPolicy
 from odradek.mirror.passed import PartitionStart, PassedBatch
 from odradek.mirror.settings import ClusterSettings, FlowSettings
-from odradek.mirror.translation import OffsetTranslation
 from tests.support.peers import TwoClusters
 
 

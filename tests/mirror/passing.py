@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from odradek.mirror.offset_index import OffsetRun
+from odradek.mirror.offset_translation import OffsetRun
 
 
 class Batch(NamedTuple):

@@ -7,8 +7,8 @@ import pytest
 from odradek.client.admin.results import CommittedOffset
 from odradek.foundation.ids import TopicPartition
 from odradek.mirror.checkpoints import next_checkpoint, translate_offsets
+from odradek.mirror.flow_positions import offsets_to_write
 from odradek.mirror.formats import Checkpoint
-from odradek.mirror.translation import offsets_to_write
 
 SOURCE, TARGET = TopicPartition("orders", 0), TopicPartition("a.orders", 0)
 

@@ -27,7 +27,7 @@ from odradek.mirror.formats import (
     run_header,
     topics_header,
 )
-from odradek.mirror.offset_index import OffsetRun
+from odradek.mirror.offset_translation import OffsetRun
 
 NAMES = st.text(max_size=40)
 INT32 = st.integers(-(2**31), 2**31 - 1)

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.foundation.ids import TopicPartition
-from odradek.mirror.offset_index import OffsetRun
 from odradek.mirror.offset_syncs import PendingSyncs, sync_of
+from odradek.mirror.offset_translation import OffsetRun
 from tests.mirror.passing import BATCHES, Batch, passed
 
 PARTITION = TopicPartition("orders", 0)

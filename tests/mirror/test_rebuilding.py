@@ -20,8 +20,8 @@ from odradek.mirror.formats import (
     run_header,
     topics_header,
 )
-from odradek.mirror.offset_index import OffsetRun, PartitionIndex, point
 from odradek.mirror.offset_syncs import sync_of
+from odradek.mirror.offset_translation import OffsetRun, PartitionIndex, point
 from odradek.mirror.rebuilding import History, Mirrored
 from tests.mirror.passing import BATCHES, Batch, passed
 

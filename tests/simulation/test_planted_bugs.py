@@ -11,7 +11,7 @@ from odradek.broker.coordination import writer
 from odradek.broker.groups.classic.group import ClassicGroup
 from odradek.broker.replication import confirmation, leader
 from odradek.broker.replication.confirmation import NEVER
-from odradek.broker.replication.follower_states import FollowerStates
+from odradek.broker.replication.in_sync_rules import FollowerStates
 from odradek.broker.replication.leader import Leader
 from odradek.broker.replication.partition_reader import PartitionRead, PartitionReader
 from odradek.client.consumer import group as group_consumer

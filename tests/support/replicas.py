@@ -24,10 +24,10 @@ from odradek.broker.replication.blocking import BlockingWork
 from odradek.broker.replication.broker_transport import BrokerRequest, Response
 from odradek.broker.replication.fetcher_manager import ReplicaFetcherManager
 from odradek.broker.replication.flusher import Flusher
-from odradek.broker.replication.follower_states import FollowerStates
 from odradek.broker.replication.hosted_partitions import HostedPartitions
 from odradek.broker.replication.housekeeping import Housekeeping
-from odradek.broker.replication.in_sync import InSyncSets, Proposal
+from odradek.broker.replication.in_sync_proposals import InSyncSets, Proposal
+from odradek.broker.replication.in_sync_rules import FollowerStates
 from odradek.broker.replication.partition import Partition
 from odradek.broker.replication.purgatory import Purgatory
 from odradek.broker.requests.context import RequestParts

@@ -29,13 +29,13 @@ from odradek.mirror.clients import client_of
 from odradek.mirror.copying import FlowParts
 from odradek.mirror.counters import FlowCounters
 from odradek.mirror.errors import MirrorRefused, PartitionStopped
+from odradek.mirror.flow_positions import OffsetTranslation
 from odradek.mirror.heartbeats import Heartbeats
 from odradek.mirror.naming import IdentityReplicationPolicy, ReplicationPolicy, is_heartbeats
 from odradek.mirror.positions import source_cluster
 from odradek.mirror.settings import GROUP_PREFIX, IDENTITY_POLICY, FlowSettings
 from odradek.mirror.source_reader import SourceReader
 from odradek.mirror.topic_sync import MirroredTopic, TopicSync
-from odradek.mirror.translation import OffsetTranslation
 from odradek.mirror.worker import Worker, WorkerState
 from odradek.security.authorization.acls import (
     AclBinding,

@@ -13,7 +13,7 @@ empty value: `RemoteClusterUtils` of MirrorMaker 2 ends with a NullPointerExcept
 Ours carry more in record headers, which the tools of MirrorMaker 2 do not read:
 
     odradek.topics   ids of the topic at the source and at the target, 16 bytes each
-    odradek.run      a run of `offset_index`, int64 each: first and end at the source, the same at the target, records
+    odradek.run      a run of `offset_translation`, int64 each: first and end at both sides (source, target), records
 
 So a mirror that starts again knows which pairs belong to topics that were deleted and made again since.
 """
@@ -28,7 +28,7 @@ from typing import Final
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.named_tuple import NamedTuple
-from odradek.mirror.offset_index import OffsetRun
+from odradek.mirror.offset_translation import OffsetRun
 
 TOPICS_HEADER: Final = "odradek.topics"
 RUN_HEADER: Final = "odradek.run"

@@ -25,7 +25,7 @@ from odradek.mirror.formats import (
     run_header,
     topics_header,
 )
-from odradek.mirror.offset_index import OffsetRun, join_runs
+from odradek.mirror.offset_translation import OffsetRun, join_runs
 
 # Between two syncs of a partition. With ten transactions in a second a run of that time has fifty markers, by which a
 # translation after a restart may be behind.

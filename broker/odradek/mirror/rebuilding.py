@@ -24,7 +24,7 @@ from odradek.mirror.formats import (
     parse_run_header,
     parse_topics_header,
 )
-from odradek.mirror.offset_index import OffsetRun, PartitionIndex, point
+from odradek.mirror.offset_translation import OffsetRun, PartitionIndex, point
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import pytest
 
 from odradek.broker.replication import follower
 from odradek.broker.replication.follower import Follower
-from odradek.broker.replication.follower_states import FollowerStates
+from odradek.broker.replication.in_sync_rules import FollowerStates
 from odradek.foundation.ids import TopicPartition
 from odradek.storage.directories.log_manager import LogManager
 from tests.support import planted_bugs

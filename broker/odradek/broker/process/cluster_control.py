@@ -27,7 +27,7 @@ from odradek.broker.process.registry_outage import RegistryOutage
 from odradek.broker.process.remote_controller import RemoteController
 from odradek.broker.replication.fetcher_manager import ReplicaFetcherManager
 from odradek.broker.replication.hosted_partitions import HostedPartitions
-from odradek.broker.replication.in_sync import InSyncSets
+from odradek.broker.replication.in_sync_proposals import InSyncSets
 from odradek.broker.replication.inter_broker_client import InterBrokerClient, InterBrokerClientPool
 from odradek.broker.requests.dispatch import Dispatcher
 from odradek.broker.requests.parts import BrokerParts

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from odradek.broker.process.controller_channel import ControllerChannel
 from odradek.broker.process.metadata_subscription import MetadataSubscription
-from odradek.broker.replication.in_sync import Proposal
+from odradek.broker.replication.in_sync_proposals import Proposal
 from odradek.broker.requests.config_resources import ConfigResourceType
 from odradek.foundation.errors import (
     BrokerNotAvailable,

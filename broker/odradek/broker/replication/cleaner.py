@@ -26,6 +26,7 @@ from odradek.foundation.settings.broker_settings import Settings
 from odradek.foundation.tasks import TaskOwner
 from odradek.storage.compaction.candidates import (
     Cleanable,
+    choose_dirtiest,
     cleanable,
     first_dirty_offset,
     has_outgrown,
@@ -222,19 +223,19 @@ class LogCleaner:
                 found.append((partition, one))
             await asyncio.sleep(0)
         self.dirty_ratio_max = max((one.ratio for _, one in found), default=0.0)
-        due = [
+        there = [
             (partition, one)
             for partition, one in found
-            if one.is_due and partition.log is one.log and partition.gone is None
+            if partition.log is one.log and partition.gone is None
         ]
-        due.sort(key=lambda pair: -pair[1].ratio)
         free = max(settings.log_cleaner_threads - len(self._rounds), 0)
-        for partition, one in due[:free]:
+        chosen = choose_dirtiest(there, free)
+        for partition, one in chosen:
             begun = self._rounds[partition.topic_partition] = _RunningRound(one.log, set(one.segments))
             begun.task = self._tasks.start(
                 self._clean(partition, one, begun), name=str(partition.topic_partition)
             )
-        return bool(due[:free])
+        return bool(chosen)
 
     def _list_compacted(self) -> Iterator[Partition]:
         for partition in list(self._partitions):

@@ -5,7 +5,7 @@ The high watermark is then the log's end after every append, and that path is sh
 log end among those that count (`FollowerStates`). It moves when a follower fetches, and when the controller changes the
 in-sync set.
 
-Proposals for the in-sync set are made here and sent by `in_sync`.
+Proposals for the in-sync set are made here and sent by `in_sync_proposals`.
 
 What it leaves out: changes of role (`partition`).
 """
@@ -23,7 +23,7 @@ from odradek.broker.replication.confirmation import (
     others_electable,
 )
 from odradek.broker.replication.flush_waiters import FlushWaiters
-from odradek.broker.replication.follower_states import FollowerStates
+from odradek.broker.replication.in_sync_rules import FollowerStates
 from odradek.broker.replication.replica import Replica
 from odradek.foundation.errors import (
     KafkaStorageError,

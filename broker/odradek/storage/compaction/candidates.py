@@ -1,4 +1,4 @@
-"""Which logs need compaction, and how much of each may be compacted now.
+"""Which logs need compaction, which of them is next, and how much of each may be compacted now.
 
     first dirty offset        all below holds one record of each key: the log's checkpoint, or its start
     first uncleanable offset  the base of the first segment that holds something above the last stable offset, that is
@@ -10,12 +10,17 @@ The rules are Apache Kafka's (`LogCleanerManager`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TypeVar
+
 from odradek.foundation.limits import INTERNAL_ROLL_BYTES_MIN, INTERNAL_ROLL_GROWTH
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.storage.compaction.task import CleaningTask, SourceSegment
 from odradek.storage.config import LONG_MAX
 from odradek.storage.log import Log
 from odradek.storage.segment import Segment
+
+OwnerT = TypeVar("OwnerT")
 
 
 class Cleanable(NamedTuple):
@@ -86,6 +91,15 @@ def cleanable(log: Log, *, last_stable_offset: int, now_ms: int) -> Cleanable:
         dirty_bytes=dirty_bytes,
         is_overdue=oldest_ms >= 0 and now_ms - oldest_ms > config.max_compaction_lag_ms,
     )
+
+
+def choose_dirtiest(
+    found: Iterable[tuple[OwnerT, Cleanable]], count_max: int
+) -> list[tuple[OwnerT, Cleanable]]:
+    """The logs that are compacted next, each with its owner: those that are due, the dirtiest first."""
+    due = [pair for pair in found if pair[1].is_due]
+    due.sort(key=lambda pair: -pair[1].ratio)
+    return due[:count_max]
 
 
 def is_roll_overdue(log: Log, *, now_ms: int) -> bool:

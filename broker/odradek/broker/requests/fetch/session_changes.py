@@ -9,7 +9,7 @@ log that starts later, another in-sync set. A fetch that waits registers with th
 so its cost depends on their number too.
 
 A follower with unchanged targets shows by each fetch that it is caught up with them. All of them share the time of the
-session's last fetch (`broker.replication.follower_states.LastRequest`).
+session's last fetch (`broker.replication.in_sync_rules.LastRequest`).
 
 What it leaves out: when a target is unchanged, which the reader of the targets decides (`followers`).
 """
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from odradek.broker.replication.follower_states import FollowerState, LastRequest
+from odradek.broker.replication.in_sync_rules import FollowerState, LastRequest
 from odradek.broker.replication.partition import Partition
 from odradek.broker.replication.purgatory import WaitingFetch, Watch
 from odradek.broker.requests.fetch.reading import FetchTarget

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from odradek.broker.replication.in_sync import Proposal
+from odradek.broker.replication.in_sync_proposals import Proposal
 from odradek.foundation.errors import NotController, RequestError
 from tests.support.replicas import ReplicaCluster, ReplicaNode, follower_states
 

@@ -8,7 +8,7 @@ the fetch before makes it caught up as of that earlier fetch. A follower that is
 watermark before it is a member, so that no member lacks an acknowledged record.
 
 Pure but for its own state: times are arguments, monotonic seconds. What it leaves out: reads, the requests that wait
-for a high watermark, and sending proposals to the controller (`in_sync`).
+for a high watermark, and sending proposals to the controller (`in_sync_proposals`).
 
 Sources: Kafka's design 4.7, KIP-497 (AlterPartition), KIP-841 and KIP-903 (brokers that may not join).
 """

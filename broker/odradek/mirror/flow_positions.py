@@ -33,8 +33,8 @@ from odradek.mirror.formats import TopicIds
 from odradek.mirror.heartbeats import Heartbeats
 from odradek.mirror.internal_topics import ensure_topic
 from odradek.mirror.naming import ReplicationPolicy
-from odradek.mirror.offset_index import OffsetRun, SourceOffsetIndex, beginning, point
 from odradek.mirror.offset_syncs import OFFSET_SYNC_DUE_SECONDS, OFFSET_SYNC_SECONDS, OffsetSyncWriter
+from odradek.mirror.offset_translation import OffsetRun, SourceOffsetIndex, beginning, point
 from odradek.mirror.passed import PartitionStart, PassedBatch
 from odradek.mirror.rebuilding import History, Mirrored
 from odradek.mirror.settings import FlowSettings, Side

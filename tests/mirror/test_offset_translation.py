@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from odradek.foundation.ids import TopicPartition
-from odradek.mirror.offset_index import OffsetRun, PartitionIndex, SourceOffsetIndex, beginning, point
+from odradek.mirror.offset_translation import OffsetRun, PartitionIndex, SourceOffsetIndex, beginning, point
 from tests.mirror.passing import BATCHES, DENSE, Batch, passed
 
 

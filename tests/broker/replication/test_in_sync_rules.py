@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.broker.replication.follower_states import (
+from odradek.broker.replication.in_sync_rules import (
     REPROPOSAL_BACKOFF_SECONDS,
     FollowerState,
     FollowerStates,
