@@ -129,6 +129,7 @@ class CoordinatorRuntime(Generic[Machine_co]):
             timers=self._timers,
             led_since_epoch=self.log.get_led_since_epoch(partition),
             make_machine=self._make_machine,
+            on_unknown=self._load_again,
         )
         self._shards[partition] = shard
         if holds_nothing(partition, self.log):
@@ -183,6 +184,15 @@ class CoordinatorRuntime(Generic[Machine_co]):
             return self.log.is_committed(partition, end_offset)
         except OdradekError:
             return False  # the partition is not here any more: the shard is about to be closed
+
+    def _load_again(self, shard: Shard[Machine_co], error: OdradekError) -> None:
+        """A write failed, and may count all the same. Its records are in the log, and state has to come from there."""
+        if self._shards.get(shard.partition) is not shard:
+            return
+        logger.warning("%s, is loaded again: its last write may count or not", shard.name)
+        del self._shards[shard.partition]
+        shard.close(error)
+        self.refresh()
 
     def _unload(self, partition: int) -> None:
         self._shards.pop(partition).close(NotCoordinator(self.topic.moved))

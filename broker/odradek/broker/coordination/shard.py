@@ -6,6 +6,9 @@
     | LOADING     | the log cannot be read                            | FAILED     |
     | FAILED      | a later attempt does so                           | ACTIVE     |
     | every state | this broker stops, or leads the partition no more | CLOSED     |
+    | ACTIVE      | a write failed that may count all the same        | CLOSED     |
+
+After the last, another shard loads the log, and serves it once all of it is committed.
 
 State comes from records alone: a request's change is written first, then applied by the code that loads a log.
 A gate for each key holds back requests while a change of that key is being written. What the records mean is the
@@ -19,6 +22,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
+from functools import partial
 from typing import Generic, Protocol, TypeVar, cast
 
 from odradek.broker.coordination.timers import SessionTimers, Wakeable
@@ -118,6 +122,7 @@ class Shard(Generic[Machine_co]):
         timers: SessionTimers,
         led_since_epoch: int,
         make_machine: Callable[[Shard[Machine_co]], Machine_co],
+        on_unknown: Callable[[Shard[Machine_co], OdradekError], None] | None = None,
     ) -> None:
         self.partition = partition
         self.topic = parts.topic
@@ -126,7 +131,9 @@ class Shard(Generic[Machine_co]):
         self.state = ShardState.LOADING
         self.failure: BaseException | None = None  # why it is FAILED
         self.loaded = asyncio.Event()
-        self.writer = RecordWriter(parts, partition)
+        self.writer = RecordWriter(
+            parts, partition, on_unknown=None if on_unknown is None else partial(on_unknown, self)
+        )
         self._gates: dict[str, deque[Callable[[], None]]] = {}
         self._clock = parts.clock
         self._timers = timers

@@ -7,6 +7,10 @@ divided: a batch is written whole or not at all.
 When an append fails, every submission behind it fails too, because it may build on what was not written. When the
 replicas only take long, the writer calls `on_late` after `late_after_ms`, so that the client gets an answer. The append
 continues, and it counts when it succeeds.
+
+An append that fails after its records are in the log may count or not, and a later leader may serve it. State without
+it is behind the log then: a member that was removed would be written again, and would have a part of its records. So
+`on_unknown` is called first, and has to close the writer. What the log holds is loaded again.
 """
 
 from __future__ import annotations
@@ -48,6 +52,8 @@ logger = logging.getLogger(__name__)
 
 MARKER_BYTES: Final = 78
 
+# What comes after the records are in the log: they stay there.
+_UNKNOWN_OUTCOMES: Final = (NotEnoughReplicasAfterAppend, RequestTimedOut)
 # What one producer or one transaction coordinator may not write, while all others may.
 _REFUSALS: Final = (InvalidProducerEpoch, InvalidTxnState, TransactionCoordinatorFenced)
 
@@ -77,7 +83,10 @@ class _Submission:
 class RecordWriter:
     """The only writer of one partition."""
 
-    def __init__(self, parts: TopicParts, partition: int) -> None:
+    def __init__(
+        self, parts: TopicParts, partition: int, *, on_unknown: Callable[[OdradekError], None] | None = None
+    ) -> None:
+        self._on_unknown = on_unknown
         self._topic, self._log, self._clock, compression, late_after_ms = parts
         self._partition = partition
         self._name = parts.name_of(partition)
@@ -244,7 +253,10 @@ class RecordWriter:
             level = logging.DEBUG if self._trouble is type(error) else logging.WARNING
             self._trouble = type(error)
             logger.log(level, "a write to %s, failed: %s", self._name, error)
-            self._notify(batch + self._take_all(), self._client_error(error))
+            failed, client_error = batch + self._take_all(), self._client_error(error)
+            if isinstance(error, _UNKNOWN_OUTCOMES) and self._on_unknown is not None and not self._closed:
+                self._on_unknown(client_error)
+            self._notify(failed, client_error)
         if self._waiting:
             self._schedule()
 
