@@ -8,7 +8,7 @@ INSTALL = $(BIN)/python -m pip install --disable-pip-version-check
 # Thousands of short processes read modules that are compiled once.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test test-all test-rest test-proof tools test-shaken slowest proof check bench many-consumers demo fuzz sim chaos copies mirror-proof mixed-groups operator-days streams connect foreign rights quotas pipeline-kills sink-kills images e2e e2e-slow e2e-extra attack reference manifests diagrams recording test-portable fuzz-costs largest-requests planted release clean
+.PHONY: setup run test test-all test-rest test-proof tools test-shaken slowest proof check bench many-consumers demo fuzz sim chaos copies mirror-proof mixed-groups operator-days declared-days streams connect foreign rights quotas pipeline-kills sink-kills images e2e e2e-slow e2e-extra attack reference manifests diagrams recording test-portable fuzz-costs largest-requests planted release clean
 
 # Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
 $(VENV)/.product: pyproject.toml
@@ -116,6 +116,10 @@ sim: $(VENV)/.test
 # first, HOURS=24 of each, JOBS=n at a time.
 operator-days: $(VENV)/.test
 	SEEDS=$(SEEDS) SEED=$(SEED) HOURS=$(HOURS) JOBS=$(JOBS) $(BIN)/python -m tests.operator.day
+
+# Days of Topics and Users on a real broker, with kubectl, Kafka's tools and an operator that is killed: SEEDS=100, SEED=n.
+declared-days: $(VENV)/.test
+	SEEDS=$(SEEDS) SEED=$(SEED) JOBS=$(JOBS) $(BIN)/python -m tests.operator.day.declared_days
 
 # Real processes, killed, stopped and cut off: SECONDS=3600 how long, SEED=n where to begin; a failure prints its replay.
 # ATTACKERS=1 lets hostile clients attack brokers and controllers all the while.

@@ -56,6 +56,8 @@ PROOFS: Final = (
     Proof("many-consumers", ("many-consumers",), r"(.*\d.*)", "0.1"),
     Proof("pipeline-kills", ("pipeline-kills", "KILLS=100"), r"(.*\d.*)", "1"),
     Proof("sink-kills", ("sink-kills",), _PYTEST, "0.3"),
+    Proof("operator-days", ("operator-days",), r"(\d+ of \d+ days .*)", "0.3"),
+    Proof("declared-days", ("declared-days", "SEEDS=400"), r"(\d+ of \d+ days .*)", "0.2"),
     Proof("e2e-slow", ("e2e-slow",), _PYTEST, "0.4"),
     Proof("e2e-extra", ("e2e-extra",), _PYTEST, "1"),
     Proof("attack", ("attack",), r"((?:held|FAILED): .*)", "1"),

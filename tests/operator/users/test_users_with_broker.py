@@ -5,149 +5,42 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from odradek.client.client import Client
 from odradek.client.errors import ConnectionFailed
-from odradek.client.secured import secured_network
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.security_errors import TopicAuthorizationFailed
-from odradek.foundation.settings.file import parse_properties
-from odradek_operator.desired.user_secret import ROTATION_ANNOTATION
 from odradek_operator.foundation.authority_keys import AuthorityKeys
-from odradek_operator.foundation.certificates import KeyPair, facts_of, is_issued_by, issue, make_authority
-from odradek_operator.gateways.kubernetes import CLUSTERS, SECRETS, USERS
+from odradek_operator.foundation.certificates import facts_of, is_issued_by, issue, make_authority
+from odradek_operator.gateways.kubernetes import SECRETS, USERS
 from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER
-from tests.operator.support.broker_world import BrokerWorld, in_world
-from tests.support.broker_process import SecuredBroker
-from tests.support.certificates import Authority
+from tests.operator.support.broker_world import in_world
+from tests.operator.support.user_world import SecuredClusterBroker, UserWorld, connect_as, read_properties
 
 pytestmark = pytest.mark.integration
 
-AUTHORITIES = ("main-cluster-ca", "main-clients-ca")
 READS = {"resource": {"type": "topic", "name": "orders"}, "operations": ["Read", "Describe"]}
 WRITES = {"resource": {"type": "topic", "name": "orders"}, "operations": ["Write"]}
 
 
-class _Signing(Authority):
-    """An authority whose key is known to the operator too."""
-
-    @property
-    def pair(self) -> KeyPair:
-        from cryptography.hazmat.primitives import serialization
-
-        key = self.private_key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        return KeyPair(self.pem, key.decode())
-
-
-class _Brokers(SecuredBroker):
-    """A broker with an authorizer, a listener of the operator, and listeners for both kinds of users."""
-
-    admin_port = 0
-
-    def __init__(self, folder: Path) -> None:
-        self.signing = _Signing()
-        super().__init__(
-            folder,
-            kinds={"OWN": "PLAINTEXT", "INTERNAL": "SASL_SSL", "MUTUAL": "SSL"},
-            settings={
-                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-                "super.users": "User:ANONYMOUS",
-                "listener.name.internal.sasl.enabled.mechanisms": "SCRAM-SHA-512,SCRAM-SHA-256",
-                "listener.name.mutual.ssl.client.auth": "required",
-                "connection.failed.authentication.delay.ms": "0",
-            },
-            authority=self.signing,
-        )
-
-    @property
-    def bootstrap(self) -> str:
-        return self.bootstraps["OWN"]
-
-
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Brokers]:
-    made = _Brokers(tmp_path_factory.mktemp("broker"))
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredClusterBroker]:
+    made = SecuredClusterBroker(tmp_path_factory.mktemp("broker"))
     made.start()
     yield made
     made.close()
 
 
-class _World(BrokerWorld):
-    """A Cluster with both listeners, whose authorities are the broker's."""
-
-    broker: Any
-
-    async def prepare(self) -> None:
-        bootstraps = self.broker.bootstraps
-        mutual = {"name": "mutual", "type": "Internal"}
-        spec = {
-            "zookeeper": {"connect": "elsewhere:2181"},
-            "internalListener": {"authentication": {"type": "scram-sha-512"}},
-            "authorization": {},
-            "listeners": [{**mutual, "port": 9094, "tls": True, "authentication": {"type": "tls"}}],
-        }
-        listeners = [{**mutual, "bootstrap": bootstraps["MUTUAL"]}]
-        status = {"bootstrap": bootstraps["INTERNAL"], "listeners": listeners}
-        owner = self.create(CLUSTERS, "main", spec, status=status)["metadata"]["uid"]
-        for name in AUTHORITIES:
-            self.create(SECRETS, name, ownerReferences=[{"uid": owner}])
-        self.give_keys(AuthorityKeys(self.broker.signing.pair))
-        await self.clients.secure(self.bootstrap, {"security.protocol": "PLAINTEXT"})
-
-    def make_cluster_again(self) -> None:
-        super().make_cluster_again()
-        owner = self.body(CLUSTERS, "main")["metadata"]["uid"]
-        for name in AUTHORITIES:
-            self.create(SECRETS, name, ownerReferences=[{"uid": owner}])
-        self.give_keys(AuthorityKeys(self.broker.signing.pair))
-
-    def give_keys(self, keys: AuthorityKeys) -> None:
-        """Have the operator find these keys of both authorities."""
-        data = {key: base64.b64encode(text.encode()).decode() for key, text in keys.files().items()}
-        for name in AUTHORITIES:
-            gone = {key: None for key in self.body(SECRETS, name).get("data", {}) if key not in data}
-            self.merge(SECRETS, name, {"data": {**gone, **data}})
-        # The resync, minutes later, finds it.
-        self.restart_operator()
-
-    def secret(self, name: str) -> dict[str, str]:
-        found = self.body(SECRETS, name)["data"]
-        return {key: base64.b64decode(text).decode("utf-8", "replace") for key, text in found.items()}
-
-    def rotate(self, name: str, value: str) -> None:
-        self.merge(USERS, name, {"metadata": {"annotations": {ROTATION_ANNOTATION: value}}})
-
-
-async def _connected(properties: dict[str, str], topic: str | None = None) -> None:
-    """Connect as a client does that has read the Secret; with a topic, ask to write to it."""
-    async with Client(
-        properties["bootstrap.servers"], network=secured_network(properties), request_timeout_ms=10_000
-    ) as client:
-        if topic is not None:
-            cluster = await client.refresh([topic])
-            failure = cluster.topics[topic].error()
-            if failure is not None:
-                raise failure
-
-
-def _properties(files: dict[str, str]) -> dict[str, str]:
-    return dict(parse_properties(files["client.properties"]))
-
-
-async def _topic(world: _World) -> None:
+async def _topic(world: UserWorld) -> None:
     async with world.admin() as admin:
         if "orders" not in (await admin.topics._client.refresh(None)).topics:
             await admin.topics.create("orders", partitions=1, replication_factor=1)
 
 
-@in_world(_World)
-async def test_a_user_logs_in_by_its_secret_and_may_do_what_is_said(world: _World) -> None:
+@in_world(UserWorld)
+async def test_a_user_logs_in_by_its_secret_and_may_do_what_is_said(world: UserWorld) -> None:
     await _topic(world)
     world.make(USERS, "alice", acls=[READS], quotas={"producerByteRate": 1000000})
     await world.user("alice")
@@ -156,11 +49,11 @@ async def test_a_user_logs_in_by_its_secret_and_may_do_what_is_said(world: _Worl
     assert files["username"] == "alice" and files["sasl.mechanism"] == "SCRAM-SHA-512"
     assert files["security.protocol"] == "SASL_SSL" and files["ca.crt"] == world.broker.signing.pem
     assert files["spark.odradek.sasl.jaas.config"] == files["sasl.jaas.config"]
-    await _connected(_properties(files), "orders")
+    await connect_as(read_properties(files), "orders")
     world.make(USERS, "bob")
     await world.user("bob")
     with pytest.raises(TopicAuthorizationFailed):
-        await _connected(_properties(world.secret("bob")), "orders")
+        await connect_as(read_properties(world.secret("bob")), "orders")
     async with world.admin() as admin:
         (entry,) = await admin.quotas.describe(ClientEntity(user="alice"))
         assert dict(entry.values) == {"producer_byte_rate": 1000000.0}
@@ -183,36 +76,36 @@ async def test_a_user_logs_in_by_its_secret_and_may_do_what_is_said(world: _Worl
         assert await admin.scram.describe(["alice"]) == {}
         assert [one for one in await admin.acls.list() if one.entry.principal == "User:alice"] == []
     with pytest.raises(ConnectionFailed):
-        await _connected(_properties(files))
+        await connect_as(read_properties(files))
 
 
-@in_world(_World)
-async def test_a_rotated_password_leaves_the_former_good_for_a_while(world: _World) -> None:
+@in_world(UserWorld)
+async def test_a_rotated_password_leaves_the_former_good_for_a_while(world: UserWorld) -> None:
     world.make(USERS, "carol", authentication={"type": "scram-sha-512", "overlap": "10m"})
     await world.user("carol")
-    first = _properties(world.secret("carol"))
+    first = read_properties(world.secret("carol"))
     world.rotate("carol", "once")
     again = await world.user("carol")
     assert again is not None and 500 < again <= 600
-    second = _properties(world.secret("carol"))
+    second = read_properties(world.secret("carol"))
     assert first["sasl.mechanism"] == "SCRAM-SHA-512" and second["sasl.mechanism"] == "SCRAM-SHA-256"
-    await _connected(first)
-    await _connected(second)
+    await connect_as(first)
+    await connect_as(second)
     # The same value asks for nothing more, for a new operator either.
     world.restart_operator()
     await world.user("carol")
-    assert _properties(world.secret("carol")) == second
+    assert read_properties(world.secret("carol")) == second
     world.now += timedelta(minutes=11)
     world.restart_operator()
     await world.user("carol")
     with pytest.raises(ConnectionFailed):
-        await _connected(first)
-    await _connected(second)
+        await connect_as(first)
+    await connect_as(second)
     assert "formerUntil" not in world.body(USERS, "carol")["status"]
 
 
-@in_world(_World)
-async def test_a_lost_password_or_an_edited_secret_is_repaired(world: _World) -> None:
+@in_world(UserWorld)
+async def test_a_lost_password_or_an_edited_secret_is_repaired(world: UserWorld) -> None:
     from odradek.client.admin.scram import ScramRemoval
 
     world.make(USERS, "dave")
@@ -221,24 +114,24 @@ async def test_a_lost_password_or_an_edited_secret_is_repaired(world: _World) ->
         await admin.scram.alter(removals=[ScramRemoval("dave", "SCRAM-SHA-512")])
     world.restart_operator()
     await world.user("dave")
-    await _connected(_properties(world.secret("dave")))
+    await connect_as(read_properties(world.secret("dave")))
     data = {"password": base64.b64encode(b"of-my-own").decode()}
     world.merge(SECRETS, "dave", {"data": data})
     world.restart_operator()
     await world.user("dave")
-    properties = _properties(world.secret("dave"))
+    properties = read_properties(world.secret("dave"))
     assert 'password="of-my-own"' in properties["sasl.jaas.config"]
-    await _connected(properties)
+    await connect_as(properties)
     before = world.secret("dave")
     world.delete(SECRETS, "dave")
     world.restart_operator()
     await world.user("dave")
     assert world.secret("dave")["password"] != before["password"]
-    await _connected(_properties(world.secret("dave")))
+    await connect_as(read_properties(world.secret("dave")))
 
 
-@in_world(_World)
-async def test_a_user_with_a_certificate_is_named_by_it(world: _World) -> None:
+@in_world(UserWorld)
+async def test_a_user_with_a_certificate_is_named_by_it(world: UserWorld) -> None:
     world.now = datetime.now(UTC)
     await _topic(world)
     world.make(USERS, "erin", authentication={"type": "tls"}, acls=[READS])
@@ -247,25 +140,25 @@ async def test_a_user_with_a_certificate_is_named_by_it(world: _World) -> None:
     files = world.secret("erin")
     assert world.body(USERS, "erin")["status"]["principal"] == "User:CN=erin"
     assert files["user.crt"] == files["tls.crt"] and "password" not in files
-    await _connected(_properties(files), "orders")
+    await connect_as(read_properties(files), "orders")
     # It is renewed before it ends, and the former one stays good until its own end.
     world.now = facts_of(files["user.crt"]).not_after - timedelta(days=20)
     world.restart_operator()
     await world.user("erin")
     renewed = world.secret("erin")
     assert renewed["user.crt"] != files["user.crt"]
-    await _connected(_properties(files), "orders")
+    await connect_as(read_properties(files), "orders")
     # With a password it is another principal, and what the former had is taken away.
     world.edit(USERS, "erin", authentication={"type": "scram-sha-512"})
     await world.user("erin")
     assert "user.key" not in world.secret("erin")
-    await _connected(_properties(world.secret("erin")), "orders")
+    await connect_as(read_properties(world.secret("erin")), "orders")
     with pytest.raises(TopicAuthorizationFailed):
-        await _connected(_properties(files), "orders")
+        await connect_as(read_properties(files), "orders")
 
 
-@in_world(_World)
-async def test_a_user_follows_new_keys_of_the_authorities(world: _World) -> None:
+@in_world(UserWorld)
+async def test_a_user_follows_new_keys_of_the_authorities(world: UserWorld) -> None:
     world.now = datetime.now(UTC)
     world.make(USERS, "gina", authentication={"type": "tls"}, acls=[])
     await world.user("gina")
@@ -278,22 +171,22 @@ async def test_a_user_follows_new_keys_of_the_authorities(world: _World) -> None
     announced = world.secret("gina")
     assert announced["ca.crt"] == old.certificate + new.certificate
     assert announced["tls.crt"] == files["tls.crt"]
-    await _connected(_properties(announced))
+    await connect_as(read_properties(announced))
     # Used: there is a new certificate at once, and the former one is good for as long as it is trusted.
     world.give_keys(AuthorityKeys(new, former=old.certificate))
     await world.user("gina")
     used = world.secret("gina")
     assert used["ca.crt"] == new.certificate + old.certificate
     assert is_issued_by(used["tls.crt"], new.certificate)
-    await _connected(_properties(announced))
+    await connect_as(read_properties(announced))
     world.give_keys(AuthorityKeys(new))
     await world.user("gina")
     assert world.secret("gina")["ca.crt"] == new.certificate
     assert world.secret("gina")["tls.crt"] == used["tls.crt"]
 
 
-@in_world(_World)
-async def test_a_certificate_of_a_lost_authority_stays_as_long_as_it_is_trusted(world: _World) -> None:
+@in_world(UserWorld)
+async def test_a_certificate_of_a_lost_authority_stays_as_long_as_it_is_trusted(world: UserWorld) -> None:
     world.now = datetime.now(UTC)
     world.make(USERS, "nora", authentication={"type": "tls"})
     await world.user("nora")
@@ -304,48 +197,48 @@ async def test_a_certificate_of_a_lost_authority_stays_as_long_as_it_is_trusted(
     await world.user("nora")
     lost = world.secret("nora")
     assert lost["tls.crt"] == files["tls.crt"] and lost["ca.crt"] == new.certificate + old.certificate
-    await _connected(_properties(lost))
+    await connect_as(read_properties(lost))
     world.give_keys(AuthorityKeys(new, former=old.certificate))
     await world.user("nora")
     assert is_issued_by(world.secret("nora")["tls.crt"], new.certificate)
 
 
-@in_world(_World)
-async def test_a_user_deleted_with_its_cluster_does_not_come_back(world: _World) -> None:
+@in_world(UserWorld)
+async def test_a_user_deleted_with_its_cluster_does_not_come_back(world: UserWorld) -> None:
     """Also one whose deletion no operator has seen: what has no User has no rights."""
     await _topic(world)
     for name in ("henry", "iris", "jack"):
         world.make(USERS, name, acls=[READS])
         await world.user(name)
-    files = {name: _properties(world.secret(name)) for name in ("henry", "iris", "jack")}
+    files = {name: read_properties(world.secret(name)) for name in ("henry", "iris", "jack")}
     world.make(USERS, "karl", deletionPolicy="Retain")
     await world.user("karl")
-    karl = _properties(world.secret("karl"))
+    karl = read_properties(world.secret("karl"))
     world.delete_cluster()
     world.delete(USERS, "henry")
     await world.user("henry")
     for name in ("iris", "jack", "karl"):
         world.delete(USERS, name)
-    await _connected(files["henry"], "orders")
+    await connect_as(files["henry"], "orders")
     world.make_cluster_again()
     world.make(USERS, "jack", acls=[READS])
     await world.user("jack")
     for name in ("henry", "iris"):
         with pytest.raises(ConnectionFailed):
-            await _connected(files[name])
-    await _connected(_properties(world.secret("jack")), "orders")
-    await _connected(karl)
+            await connect_as(files[name])
+    await connect_as(read_properties(world.secret("jack")), "orders")
+    await connect_as(karl)
     assert world.entries(USERS) == {"jack"}
     async with world.admin() as admin:
         principals = {one.entry.principal for one in await admin.acls.list()}
         assert principals.isdisjoint({"User:henry", "User:iris"})
 
 
-@in_world(_World)
-async def test_no_user_is_held_and_brokers_that_are_away_forget_it_later(world: _World) -> None:
+@in_world(UserWorld)
+async def test_no_user_is_held_and_brokers_that_are_away_forget_it_later(world: UserWorld) -> None:
     world.make(USERS, "lena")
     await world.user("lena")
-    properties = _properties(world.secret("lena"))
+    properties = read_properties(world.secret("lena"))
     there, world.bootstrap = world.bootstrap, "127.0.0.1:1"
     world.delete(USERS, "lena")
     assert not world.is_there(USERS, "lena"), "a namespace that is deleted waits for nothing of ours"
@@ -355,16 +248,16 @@ async def test_no_user_is_held_and_brokers_that_are_away_forget_it_later(world: 
     world.restart_operator()
     await world.user("lena")
     with pytest.raises(ConnectionFailed):
-        await _connected(properties)
+        await connect_as(properties)
     assert "lena" not in world.entries(USERS)
 
 
-@in_world(_World)
-async def test_a_user_of_an_earlier_version_is_let_go_and_forgotten(world: _World) -> None:
+@in_world(UserWorld)
+async def test_a_user_of_an_earlier_version_is_let_go_and_forgotten(world: UserWorld) -> None:
     world.make(USERS, "mona")
     world.merge(USERS, "mona", {"metadata": {"finalizers": [CLEANUP_FINALIZER]}})
     await world.user("mona")
-    properties = _properties(world.secret("mona"))
+    properties = read_properties(world.secret("mona"))
     assert not world.body(USERS, "mona")["metadata"].get("finalizers")
     world.merge(USERS, "mona", {"metadata": {"finalizers": [CLEANUP_FINALIZER]}})
     world.delete(USERS, "mona")
@@ -372,11 +265,11 @@ async def test_a_user_of_an_earlier_version_is_let_go_and_forgotten(world: _Worl
     await world.user("mona")
     assert not world.is_there(USERS, "mona")
     with pytest.raises(ConnectionFailed):
-        await _connected(properties)
+        await connect_as(properties)
 
 
-@in_world(_World)
-async def test_a_secret_of_another_is_neither_used_nor_changed(world: _World) -> None:
+@in_world(UserWorld)
+async def test_a_secret_of_another_is_neither_used_nor_changed(world: UserWorld) -> None:
     world.create(SECRETS, "frank")
     world.merge(SECRETS, "frank", {"data": {"password": "aGVpZGk="}})
     world.make(USERS, "frank")
@@ -387,8 +280,8 @@ async def test_a_secret_of_another_is_neither_used_nor_changed(world: _World) ->
         assert await admin.scram.describe(["frank"]) == {}
 
 
-@in_world(_World)
-async def test_whatever_happens_between_two_writes_the_next_operator_goes_on(world: _World) -> None:
+@in_world(UserWorld)
+async def test_whatever_happens_between_two_writes_the_next_operator_goes_on(world: UserWorld) -> None:
     for cut in range(4):
         name = f"cut-{cut}"
         world.make(USERS, name, acls=[READS])
@@ -397,7 +290,7 @@ async def test_whatever_happens_between_two_writes_the_next_operator_goes_on(wor
         world.restart_operator()
         await world.user(name)
         assert world.ready(USERS, name) == ("True", "Ready"), (cut, life.was_cut)
-        await _connected(_properties(world.secret(name)))
+        await connect_as(read_properties(world.secret(name)))
 
 
 def test_an_authority_of_another_name_signs_nothing_for_it() -> None:
@@ -419,8 +312,8 @@ def encoded(text: str) -> dict[str, str]:
     return {"word": base64.b64encode(text.encode()).decode()}
 
 
-@in_world(_World)
-async def test_a_password_that_is_brought_is_followed(world: _World) -> None:
+@in_world(UserWorld)
+async def test_a_password_that_is_brought_is_followed(world: UserWorld) -> None:
     world.create(SECRETS, "hers", labels={"odradek.io/password": "true"})
     world.merge(SECRETS, "hers", {"data": encoded('a "quoted" \\ word')})
     world.make(USERS, "fay", authentication=password_from("hers"))
@@ -429,8 +322,8 @@ async def test_a_password_that_is_brought_is_followed(world: _World) -> None:
     assert again is not None and 59 < again <= 60, "no event shows a change"
     files = world.secret("fay")
     assert files["password"] == 'a "quoted" \\ word' and files["sasl.mechanism"] == "SCRAM-SHA-512"
-    former = _properties(files)
-    await _connected(former)
+    former = read_properties(files)
+    await connect_as(former)
     written = len(world.kubernetes.written)
     world.restart_operator()
     await world.user("fay")
@@ -438,11 +331,11 @@ async def test_a_password_that_is_brought_is_followed(world: _World) -> None:
     world.merge(SECRETS, "hers", {"data": encoded("another")})
     world.restart_operator()  # a minute later
     await world.user("fay")
-    present = _properties(world.secret("fay"))
+    present = read_properties(world.secret("fay"))
     assert present["sasl.mechanism"] == "SCRAM-SHA-512", "clients of its owner know the mechanism"
-    await _connected(present)
+    await connect_as(present)
     with pytest.raises(ConnectionFailed):
-        await _connected(former)
+        await connect_as(former)
     # Without the field the operator keeps what is good, and a rotation makes another one.
     world.edit(USERS, "fay", authentication=None)
     await world.user("fay")
@@ -453,8 +346,8 @@ async def test_a_password_that_is_brought_is_followed(world: _World) -> None:
     assert rotated["password"] != "another" and rotated["sasl.mechanism"] == "SCRAM-SHA-256"
 
 
-@in_world(_World)
-async def test_a_password_that_cannot_be_used_leaves_the_present_one(world: _World) -> None:
+@in_world(UserWorld)
+async def test_a_password_that_cannot_be_used_leaves_the_present_one(world: UserWorld) -> None:
     world.make(USERS, "gus")
     await world.user("gus")
     before = world.secret("gus")
@@ -476,7 +369,7 @@ async def test_a_password_that_cannot_be_used_leaves_the_present_one(world: _Wor
         assert said["reason"] == "NoPassword" and words in said["message"]
         assert "größe" not in said["message"] and "xxx" not in said["message"]
     assert world.secret("gus") == before
-    await _connected(_properties(before))
+    await connect_as(read_properties(before))
     world.merge(SECRETS, "his", {"data": encoded("good")})
     world.restart_operator()
     await world.user("gus")
