@@ -3,7 +3,8 @@
     NAME-cluster-ca    the authority of brokers and the operator      tls.crt, tls.key
     NAME-clients-ca    the authority of clients                       tls.crt, tls.key
     NAME-broker-tls    the certificate of brokers and controllers     tls.crt, tls.key, cluster-ca.crt, clients-ca.crt,
-                                                                      http-ca.crt with both authorities
+                                                                      http-ca.crt with both authorities; while a lost
+                                                                      authority is replaced added.crt, added.key, too
 
 Only the last is mounted. Brokers and controllers trust each other by the first authority, and clients by the second. So
 no client can pass for a broker, whatever its name is. The HTTP port takes certificates of both, and needs none: probes
@@ -40,6 +41,9 @@ FOLDER: Final = "/etc/odradek-tls"
 BROKER_FOLDER: Final = f"{FOLDER}/broker"
 CERTIFICATE_KEY: Final = "tls.crt"
 PRIVATE_KEY_KEY: Final = "tls.key"
+# Brokers show it at listeners whose advertised host the other certificate is not for.
+ADDED_CERTIFICATE_KEY: Final = "added.crt"
+ADDED_PRIVATE_KEY_KEY: Final = "added.key"
 _CLUSTER_AUTHORITY: Final = "cluster-ca.crt"
 _CLIENTS_AUTHORITY: Final = "clients-ca.crt"
 _BOTH_AUTHORITIES: Final = "http-ca.crt"
@@ -247,8 +251,15 @@ def authority_secret(context: Context, suffix: str, files: Mapping[str, str]) ->
     return _secret(context, suffix, files)
 
 
-def broker_secret(context: Context, pair: KeyPair, *, cluster_authority: str, clients_authority: str) -> Json:
-    """The Secret that brokers mount."""
+def broker_secret(
+    context: Context,
+    pair: KeyPair,
+    added: KeyPair | None = None,
+    *,
+    cluster_authority: str,
+    clients_authority: str,
+) -> Json:
+    """The Secret that brokers mount. `added` is for hosts that `pair` is not for."""
     files = {
         CERTIFICATE_KEY: pair.certificate,
         PRIVATE_KEY_KEY: pair.key,
@@ -256,6 +267,8 @@ def broker_secret(context: Context, pair: KeyPair, *, cluster_authority: str, cl
         _CLIENTS_AUTHORITY: clients_authority,
         _BOTH_AUTHORITIES: cluster_authority + clients_authority,
     }
+    if added is not None:
+        files |= {ADDED_CERTIFICATE_KEY: added.certificate, ADDED_PRIVATE_KEY_KEY: added.key}
     return _secret(context, "broker-tls", files)
 
 

@@ -85,6 +85,10 @@ class AuthorityKeys(NamedTuple):
         """The certificates for clients to trust, as PEM; that of the issuing one is the first."""
         return self.admitted + self.others
 
+    def cannot_sign_again(self, certificate: str) -> bool:
+        """Whether a certificate stays in use that only the lost key could replace for those who trust that alone."""
+        return self.former_signs and not is_issued_by(certificate, self.issuing.certificate)
+
     def has_signed(self, certificate: str, *, now: datetime, renewal: timedelta) -> bool:
         """Whether a certificate is of this authority, and good for longer than `renewal` yet."""
         left = facts_of(certificate).not_after - now

@@ -240,7 +240,8 @@ class Brokers(BalancedLoad):
         assert config is not None
         addresses = config["data"]["addresses"]
         line = next(one for one in addresses.splitlines() if one.startswith(f"{broker})"))
-        advertised = line.partition('"')[2].rpartition('"')[0].replace("${NODE_IP}", "192.168.0.1")
+        pod = next(one for one in self._pods("broker") if metadata(one)["name"].endswith(f"-{broker}"))
+        advertised = line.partition('"')[2].rpartition('"')[0].replace("${NODE_IP}", pod["status"]["hostIP"])
         file = parse_properties(config["data"]["broker.properties"], source="broker.properties")
         return {**file, "advertised.listeners": advertised}
 

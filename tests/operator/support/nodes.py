@@ -22,12 +22,16 @@ from tests.operator.support.world import manifest
 
 
 class Nodes:
-    """The controllers of sets and the kubelet. `broken` names pods that never become ready."""
+    """The controllers of sets and the kubelet. `broken` names pods that never become ready.
+
+    `node_addresses` are those of pods that are made on another node than the first.
+    """
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
         self._pods = 0
         self.broken: set[str] = set()
+        self.node_addresses: dict[str, str] = {}
         self.frozen = False
 
     def turn(self) -> None:
@@ -137,7 +141,7 @@ class Nodes:
         number = int(hashlib.sha256(metadata(pod)["name"].encode()).hexdigest()[:2], 16)
         status = {
             "podIP": f"10.0.0.{number}",
-            "hostIP": "192.168.0.1",
+            "hostIP": self.node_addresses.get(metadata(pod)["name"], "192.168.0.1"),
             "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
         }
         self._objects.set_status(PODS, metadata(pod)["namespace"], metadata(pod)["name"], status, uid=None)

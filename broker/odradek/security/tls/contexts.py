@@ -60,7 +60,7 @@ class TlsMaterial(NamedTuple):
 
 def read_material(options: TlsOptions) -> TlsMaterial:
     """Read the stores. Raises SettingError and DependencyError."""
-    key = read_key(options.keystore) if options.keystore.is_given else None
+    key = read_key(options.keystore, host=options.host) if options.keystore.is_given else None
     return TlsMaterial(key, read_trusted(options.truststore) if options.truststore.is_given else None)
 
 
@@ -241,7 +241,8 @@ class FollowedContext:
 
 def _read_stamps(options: TlsOptions) -> Stamps:
     stamps: list[tuple[int, int, int] | None] = []
-    for path in (*options.keystore.files(), *options.truststore.files()):
+    keystore = options.keystore
+    for path in (*keystore.files(), *keystore.added_files(), *options.truststore.files()):
         try:
             found = path.stat()
         except OSError:

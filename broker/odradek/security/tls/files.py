@@ -3,16 +3,21 @@
 They come from PEM in files or settings, or from PKCS#12, all as PEM in memory. OpenSSL loads them in `contexts`. So a
 changed file can be read on a thread, and compared with what is in use. PKCS#12 needs the package `cryptography`, PEM
 needs nothing.
+
+A folder may hold a second key and certificate. A listener shows them where the first one is not for its advertised
+host, and the second one is. The operator uses it while a lost authority is replaced (docs/design/0042).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import ssl
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.foundation.errors import DependencyError, SettingError
+from odradek.security.tls.hosts import is_for_host
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.serialization.pkcs12 import (
@@ -32,6 +37,7 @@ _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", r
 _STORE_BYTES_MAX: Final = 4 * 1024 * 1024
 # What a Secret of the type kubernetes.io/tls holds, mounted as a folder.
 _FOLDER_FILES: Final = ("tls.key", "tls.crt")
+_ADDED_FILES: Final = ("added.key", "added.crt")
 
 
 class StoreSettings(NamedTuple):
@@ -65,9 +71,18 @@ class StoreSettings(NamedTuple):
             return tuple(path / file for file in _FOLDER_FILES)
         return (path,)
 
+    def added_files(self) -> tuple[Path, ...]:
+        """The files of the second key and certificate, which a folder may hold."""
+        if self.location is None or self.name != "ssl.keystore" or not Path(self.location).is_dir():
+            return ()
+        return tuple(Path(self.location, file) for file in _ADDED_FILES)
+
 
 class TlsOptions(NamedTuple):
-    """TLS at one end. `name` says whose it is, for errors: `listener EXTERNAL`."""
+    """TLS at one end. `name` says whose it is, for errors: `listener EXTERNAL`.
+
+    `host` is what a listener advertises; None for a listener that does not, and for a client.
+    """
 
     name: str
     keystore: StoreSettings
@@ -78,12 +93,13 @@ class TlsOptions(NamedTuple):
     client_auth: str
     checks_host: bool
     principal_rules: str
+    host: str | None = None
 
     def __repr__(self) -> str:
         return f"TlsOptions({self.name})"
 
 
-def tls_options(name: str, value: Callable[[str], SettingValue]) -> TlsOptions:
+def tls_options(name: str, value: Callable[[str], SettingValue], *, host: str | None = None) -> TlsOptions:
     """The options that `value` gives by key. Raises SettingError."""
 
     def store(store_name: str, key: str | None, certificates: str | None) -> StoreSettings:
@@ -105,6 +121,7 @@ def tls_options(name: str, value: Callable[[str], SettingValue]) -> TlsOptions:
         client_auth=value("ssl.client.auth"),
         checks_host=bool(value("ssl.endpoint.identification.algorithm")),
         principal_rules=value("ssl.principal.mapping.rules"),
+        host=host,
     )
 
 
@@ -118,8 +135,11 @@ class KeyAndChain(NamedTuple):
         return "KeyAndChain(hidden)"
 
 
-def read_key(store: StoreSettings) -> KeyAndChain:
-    """The key and chain of a key store. Raises SettingError, which shows no secret, and DependencyError."""
+def read_key(store: StoreSettings, *, host: str | None = None) -> KeyAndChain:
+    """The key and chain of a key store, for a listener that advertises `host`.
+
+    Raises SettingError, which shows no secret, and DependencyError.
+    """
     if store.key or store.certificates:
         if not (store.key and store.certificates) or store.location:
             raise SettingError(
@@ -128,7 +148,7 @@ def read_key(store: StoreSettings) -> KeyAndChain:
             )
         _check_type(store, _PEM)
         return _key_of_pem(store.key + "\n" + store.certificates, "ssl.keystore.key and its chain")
-    data = _read(store)
+    data = _read(store, store.files())
     if _type_of(store, data) == _PKCS12:
         return _key_of_pkcs12(store, data)
     if store.password:
@@ -136,7 +156,12 @@ def read_key(store: StoreSettings) -> KeyAndChain:
             "ssl.keystore.password is not for PEM: remove it, or give the password of an encrypted key as "
             "ssl.key.password"
         )
-    return _key_of_pem(_text(store, data), store.where)
+    key = _key_of_pem(_text(store, data), store.where)
+    added = store.added_files()
+    if host is None or _is_for(key, host) or not all(path.is_file() for path in added):
+        return key
+    other = _key_of_pem(_text(store, _read(store, added)), f"{store.where} with {' and '.join(_ADDED_FILES)}")
+    return other if _is_for(other, host) else key
 
 
 def read_trusted(store: StoreSettings) -> str:
@@ -146,7 +171,7 @@ def read_trusted(store: StoreSettings) -> str:
             raise SettingError("give ssl.truststore.certificates or ssl.truststore.location, not both")
         _check_type(store, _PEM)
         return _certificates(store.certificates, "ssl.truststore.certificates")
-    data = _read(store)
+    data = _read(store, store.files())
     if _type_of(store, data) == _PKCS12:
         return _read_trusted_pkcs12(store, data)
     return _certificates(_text(store, data), store.where)
@@ -157,10 +182,19 @@ def _check_type(store: StoreSettings, wanted: str) -> None:
         raise SettingError(f"{store.name}.type={store.type}: certificates in settings need the type PEM")
 
 
-def _read(store: StoreSettings) -> bytes:
+def _is_for(key: KeyAndChain, host: str) -> bool:
+    """Whether the own certificate, which is the first of the chain, is for a host."""
+    own = _BLOCK.search(key.chain)
+    try:
+        return own is not None and is_for_host(ssl.PEM_cert_to_DER_cert(own[0]), host)
+    except ValueError:
+        return False
+
+
+def _read(store: StoreSettings, files: Sequence[Path]) -> bytes:
     pieces: list[bytes] = []
     try:
-        for path in store.files():
+        for path in files:
             with path.open("rb") as opened:
                 pieces.append(opened.read(_STORE_BYTES_MAX + 1))
     except OSError as failure:

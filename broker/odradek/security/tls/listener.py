@@ -38,7 +38,8 @@ def listener_tls(settings: Settings, listener_name: str, *, is_sasl: bool) -> Tl
     def value(key: str) -> SettingValue:
         return settings.listener_value(listener_name, key, is_own=is_sasl and key == "ssl.client.auth")
 
-    options = tls_options(f"listener {listener_name}", value)
+    advertised = {one.listener_name: one.host for one in settings.advertised_endpoints}
+    options = tls_options(f"listener {listener_name}", value, host=advertised.get(listener_name))
     if not options.keystore.is_given:
         raise SettingError(
             f"{options.name} speaks TLS and has no certificate; set ssl.keystore.location, with ssl.keystore.type=PEM "

@@ -6,7 +6,7 @@ only: each process makes one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -47,6 +47,9 @@ _OWN_DAYS: Final = 7
 _OWN_RENEWAL: Final = timedelta(days=2)
 # Its owner renews it. So long before its end that has not happened, and needs a look.
 _BROUGHT_END: Final = timedelta(days=7)
+_ADDED: Final = (security.ADDED_CERTIFICATE_KEY, security.ADDED_PRIVATE_KEY_KEY)
+# Of names in an event, which has 1,024 characters.
+_NAMES_SHOWN_MAX: Final = 3
 
 
 class Authorities(NamedTuple):
@@ -130,37 +133,70 @@ async def settle_authorities(run: ReconcileRun) -> Authorities | None:
 async def settle_broker_certificate(
     run: ReconcileRun, authorities: Authorities, addresses: ExternalAddresses
 ) -> None:
-    """The certificate of all brokers, with the names that they are reached by now."""
-    context, now = run.context, run.environment.now()
+    """The certificate of all brokers, with the names that they are reached by now.
+
+    One that a lost authority has signed is not replaced for the sake of a name: clients may trust nothing else. The
+    name is in a second certificate then, which brokers show where they advertise a host that the first is not for.
+    """
+    context = run.context
     wanted = security.broker_names(context, _hosts(run, addresses))
     secret = await read_own_secret(run, "broker-tls")
-    pair = _read_pair(secret)
-    if pair is None or not _serves(run, pair, authorities.cluster, wanted, now):
-        pair = issue(
-            authorities.cluster.issuing,
-            security.broker_common_name(context.name)[:64],
-            names=wanted,
-            organization=ORGANIZATION,
-            days=context.spec.certificates.validity_days,
-            now=now,
-        )
+    pair, added = _read_pair(secret), _read_pair(secret, *_ADDED)
+    if pair is None or not _is_good(run, pair, authorities.cluster):
+        pair = None
+    if added is not None and not _serves(run, added, authorities.cluster, wanted):
+        added = None
+    if pair is not None and wanted <= facts_of(pair.certificate).names:
+        added = None
+    elif pair is not None and authorities.cluster.cannot_sign_again(pair.certificate):
+        if added is None:
+            added = _issue(run, authorities.cluster, wanted)
+            missing = sorted(wanted - facts_of(pair.certificate).names)
+            await run.report_event("CertificateAdded", _describe_added(missing), warning=True)
+    else:
+        # What listeners with other names show already is good for all of them from now on.
+        pair, added = added or _issue(run, authorities.cluster, wanted), None
         await run.report_event("CertificateIssued", "brokers have a new certificate")
     manifest = security.broker_secret(
         context,
         pair,
+        added,
         cluster_authority=authorities.cluster.admitted,
         clients_authority=authorities.clients.admitted,
     )
     await write_own_secret(run, manifest, secret)
 
 
-def _serves(
-    run: ReconcileRun, pair: KeyPair, authority: AuthorityKeys, wanted: frozenset[str], now: datetime
-) -> bool:
-    """Whether a certificate is good for some time yet, and for all names."""
+def _issue(run: ReconcileRun, authority: AuthorityKeys, names: frozenset[str]) -> KeyPair:
+    return issue(
+        authority.issuing,
+        security.broker_common_name(run.context.name)[:64],
+        names=names,
+        organization=ORGANIZATION,
+        days=run.context.spec.certificates.validity_days,
+        now=run.environment.now(),
+    )
+
+
+def _describe_added(missing: Sequence[str]) -> str:
+    shown = ", ".join(missing[:_NAMES_SHOWN_MAX])
+    more = len(missing) - _NAMES_SHOWN_MAX
+    others = f" and {more} more names" if more > 0 else ""
+    return (
+        f"{shown}{others} can only be in a certificate of the new authority. A listener shows it where a broker "
+        "advertises such a host, and clients need the new ca.crt there. Elsewhere the former certificate stays"
+    )
+
+
+def _is_good(run: ReconcileRun, pair: KeyPair, authority: AuthorityKeys) -> bool:
+    """Whether a certificate is of the authority, and good for some time yet."""
     renewal = timedelta(days=run.context.spec.certificates.renewal_days)
-    is_good = authority.has_signed(pair.certificate, now=now, renewal=renewal)
-    return is_good and wanted <= facts_of(pair.certificate).names
+    return authority.has_signed(pair.certificate, now=run.environment.now(), renewal=renewal)
+
+
+def _serves(run: ReconcileRun, pair: KeyPair, authority: AuthorityKeys, wanted: frozenset[str]) -> bool:
+    """Whether a certificate is good for some time yet, and for all names."""
+    return _is_good(run, pair, authority) and wanted <= facts_of(pair.certificate).names
 
 
 def _hosts(run: ReconcileRun, addresses: ExternalAddresses) -> Iterable[str]:
@@ -259,11 +295,15 @@ async def _read_trusted(run: ReconcileRun) -> Mapping[str, str]:
     return {} if secret is None else security.read_trusted_authorities(secret)
 
 
-def _read_pair(secret: Json | None) -> KeyPair | None:
-    """The key pair of a Secret; None where there is none, or one that cannot be read."""
+def _read_pair(
+    secret: Json | None,
+    certificate_key: str = security.CERTIFICATE_KEY,
+    private_key_key: str = security.PRIVATE_KEY_KEY,
+) -> KeyPair | None:
+    """A key pair of a Secret; None where there is none, or one that cannot be read."""
     files = {} if secret is None else security.decode_secret(secret)
-    certificate = files.get(security.CERTIFICATE_KEY, b"").decode(errors="replace")
-    key = files.get(security.PRIVATE_KEY_KEY, b"").decode(errors="replace")
+    certificate = files.get(certificate_key, b"").decode(errors="replace")
+    key = files.get(private_key_key, b"").decode(errors="replace")
     try:
         facts_of(certificate)
     except ValueError:
