@@ -33,7 +33,7 @@ def certificate_missing(field: Field) -> None:
     assert field.pods() == pods, "no pod was replaced for it"
 
 
-# The last of them: a certificate for other names can only be signed by the new authority from here on.
+# The last of them: hosts that are new from here on need the new authority's certificate.
 @attack("the authority's Secret is deleted: clients that trust the former one go on, and a Warning says so")
 def authority_deleted(field: Field) -> None:
     before = uid_of(field.kube, "secret", "demo-cluster-ca")

@@ -6,7 +6,7 @@ import ssl
 
 import pytest
 
-from odradek.security.tls.hosts import is_for_host
+from odradek.security.tls.names import is_for_host
 from tests.support.certificates import Authority
 
 LEAF = Authority().leaf(

@@ -86,7 +86,7 @@ class AuthorityKeys(NamedTuple):
         return self.admitted + self.others
 
     def cannot_sign_again(self, certificate: str) -> bool:
-        """Whether a certificate stays in use that only the lost key could replace for those who trust that alone."""
+        """Whether clients may trust the signer of a certificate alone, and its key is lost."""
         return self.former_signs and not is_issued_by(certificate, self.issuing.certificate)
 
     def has_signed(self, certificate: str, *, now: datetime, renewal: timedelta) -> bool:

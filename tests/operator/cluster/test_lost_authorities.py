@@ -1,4 +1,4 @@
-"""Changes while a lost authority is replaced: clients with the former ca.crt go on wherever nothing changed.
+"""Changes while a lost authority is replaced: clients with the former ca.crt continue wherever nothing changed.
 
 Brokers' listeners are made from what the operator writes, and clients connect to them in memory.
 """
@@ -20,7 +20,7 @@ from odradek.foundation.settings.file import parse_properties
 from odradek.security.tls.contexts import server_context
 from odradek.security.tls.listener import listener_tls
 from odradek_operator.foundation.certificates import is_issued_by
-from odradek_operator.gateways.kubernetes import CONFIG_MAPS, PODS, SECRETS, Json
+from odradek_operator.gateways.kubernetes import CONFIG_MAPS, PODS, SECRETS, SERVICES, Json
 from tests.operator.support.cluster_world import ClusterWorld
 
 NODES: Json = {
@@ -155,6 +155,11 @@ def _move_to_another_node(world: ClusterWorld) -> None:
     world.delete(PODS, "events-broker-1")
 
 
+def _give_another_bootstrap_address(world: ClusterWorld) -> None:
+    given = {"loadBalancer": {"ingress": [{"hostname": "all.example.org"}]}}
+    world.set_status(SERVICES, "events-world-bootstrap", given)
+
+
 @pytest.mark.parametrize(
     ("change", "cut_off"),
     [
@@ -163,6 +168,7 @@ def _move_to_another_node(world: ClusterWorld) -> None:
         pytest.param(_change_host, {"WORLD": {0, 1}}, marks=pytest.mark.thorough),
         pytest.param(_add_pool, {"WORLD": {1000}}, marks=pytest.mark.thorough),
         pytest.param(_move_to_another_node, {"NODES": {1}}, marks=pytest.mark.thorough),
+        pytest.param(_give_another_bootstrap_address, {}, marks=pytest.mark.thorough),
     ],
 )
 def test_the_former_trust_is_enough_where_no_host_is_new(
@@ -220,7 +226,7 @@ def test_a_name_that_is_not_wanted_any_more_takes_its_certificate_along(
     assert _files(world, BROKERS) == before
 
 
-def test_an_authority_that_is_lost_twice_leaves_the_first_certificate_in_use(
+def test_a_second_loss_leaves_the_first_certificate_in_use(
     lost: tuple[ClusterWorld, str],
 ) -> None:
     world, former = lost

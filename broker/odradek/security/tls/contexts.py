@@ -242,7 +242,7 @@ class FollowedContext:
 def _read_stamps(options: TlsOptions) -> Stamps:
     stamps: list[tuple[int, int, int] | None] = []
     keystore = options.keystore
-    for path in (*keystore.files(), *keystore.added_files(), *options.truststore.files()):
+    for path in (*keystore.files(), *keystore.list_added_files(), *options.truststore.files()):
         try:
             found = path.stat()
         except OSError:

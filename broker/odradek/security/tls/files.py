@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.foundation.errors import DependencyError, SettingError
-from odradek.security.tls.hosts import is_for_host
+from odradek.security.tls.names import is_for_host
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.serialization.pkcs12 import (
@@ -71,7 +71,7 @@ class StoreSettings(NamedTuple):
             return tuple(path / file for file in _FOLDER_FILES)
         return (path,)
 
-    def added_files(self) -> tuple[Path, ...]:
+    def list_added_files(self) -> tuple[Path, ...]:
         """The files of the second key and certificate, which a folder may hold."""
         if self.location is None or self.name != "ssl.keystore" or not Path(self.location).is_dir():
             return ()
@@ -157,7 +157,7 @@ def read_key(store: StoreSettings, *, host: str | None = None) -> KeyAndChain:
             "ssl.key.password"
         )
     key = _key_of_pem(_text(store, data), store.where)
-    added = store.added_files()
+    added = store.list_added_files()
     if host is None or _is_for(key, host) or not all(path.is_file() for path in added):
         return key
     other = _key_of_pem(_text(store, _read(store, added)), f"{store.where} with {' and '.join(_ADDED_FILES)}")
