@@ -8,9 +8,12 @@ A `KafkaCluster` is several such nodes, each broker and controller. Left out: TL
 
 from __future__ import annotations
 
+import base64
+import re
 import shutil
 import signal
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -57,7 +60,10 @@ _AS_KAFKA_STARTS = (
 
 
 class KafkaPeer(LocalProcess):
-    """Apache Kafka 4.1.1 on 127.0.0.1; `settings` are added to its `server.properties`."""
+    """Apache Kafka 4.1.1 on 127.0.0.1; `settings` are added to its `server.properties`.
+
+    `log.dirs` among them begins with `data`. Further directories are formatted, too.
+    """
 
     name = "kafka"
 
@@ -102,7 +108,20 @@ class KafkaPeer(LocalProcess):
             shutil.copytree(self._formatted(properties), self.data)
             about = self.data / "meta.properties"
             about.write_text(about.read_text().replace(CLUSTER_ID, self.cluster_id))
+        for directory in self.settings.get("log.dirs", "").split(",")[1:]:
+            self._format_another(Path(directory))
         return properties
+
+    def _format_another(self, directory: Path) -> None:
+        """A further log directory: Kafka starts with none that is not formatted."""
+        if directory.exists():
+            return
+        directory.mkdir(parents=True)
+        own_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        about = (self.data / "meta.properties").read_text()
+        (directory / "meta.properties").write_text(
+            re.sub(r"^directory\.id=.*$", f"directory.id={own_id}", about, flags=re.MULTILINE)
+        )
 
     def start(self) -> float:
         """Format when the folder is new, start, wait until it serves; seconds from exec to then."""
@@ -160,7 +179,7 @@ class KafkaPeer(LocalProcess):
         if kept.exists():
             return kept
         scratch = self.folder / "formatted"
-        lines = properties.read_text().replace(f"log.dirs={self.data}", f"log.dirs={scratch}")
+        lines = re.sub(r"^log\.dirs=.*$", f"log.dirs={scratch}", properties.read_text(), flags=re.MULTILINE)
         to_format = self.folder / "format.properties"
         to_format.write_text(lines)
         run_kafka_tool(

@@ -65,7 +65,7 @@ async def _filled(entries: dict[str, str] | None = None, **more: Any) -> tuple[W
 async def test_a_replica_moves_while_records_come() -> None:
     broker, here, there = await _filled({"replica.alter.log.dirs.io.max.bytes.per.second": "1000000"})
     assert await _alter(broker, there) == 0
-    await asyncio.sleep(1.2)
+    await asyncio.sleep(0.5)
     places = await _places(broker)
     assert [is_future for _, is_future in places[here]] == [False]
     ((lag, is_future),) = places[there]
@@ -92,6 +92,64 @@ async def test_the_throttle_holds() -> None:
     assert await _alter(broker, there) == 0
     await eventually("it has moved", lambda: _path(broker) == there)
     assert 25 < loop.time() - begun < 40, "3 MB at 100 kB per second"
+
+
+async def test_a_throttle_that_is_lifted_lets_the_move_end() -> None:
+    broker, _, there = await _filled({"replica.alter.log.dirs.io.max.bytes.per.second": "1000"})
+    assert await _alter(broker, there) == 0
+    await asyncio.sleep(5)
+    assert [is_future for _, is_future in (await _places(broker))[there]] == [True]
+    resource = {"resource_type": 4, "resource_name": str(broker.broker.broker_id)}
+    lift = {"name": "replica.alter.log.dirs.io.max.bytes.per.second", "config_operation": 0}
+    await broker.ask(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        1,
+        resources=[{**resource, "configs": [{**lift, "value": "50000000"}]}],
+        validate_only=False,
+    )
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    await eventually("it has moved", lambda: _path(broker) == there)
+    assert loop.time() - begun < 3, "what was copied at 1 kB per second is waited for at the new rate"
+
+
+async def test_a_cancelled_move_makes_the_next_one_wait_for_no_lifted_throttle() -> None:
+    """`--cancel` of Kafka's tool ends the move and lifts the throttle; the next `--execute` has none."""
+    broker, here, there = await _filled({"replica.alter.log.dirs.io.max.bytes.per.second": "1000"})
+    assert await _alter(broker, there) == 0
+    await asyncio.sleep(5)
+    assert await _alter(broker, here) == 0
+    await eventually("nothing moves", lambda: not broker.broker.log_manager.moves.under_way)
+    assert await _places(broker) == {here: [(0, False)], there: []}
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    await eventually(
+        "the copy is gone", lambda: not [path for path in broker.disk.paths("") if "-future" in path]
+    )
+    assert loop.time() - begun < 3
+
+
+async def test_a_move_that_waits_for_others_is_shown_as_on_its_way() -> None:
+    """Kafka makes the future replica when it is asked; its tool takes a replica without one for a lost move."""
+    broker, here, there = await _filled(
+        {
+            "replica.alter.log.dirs.io.max.bytes.per.second": "1000",
+            "num.replica.alter.log.dirs.threads": "1",
+        }
+    )
+    assert await _alter(broker, there) == 0
+    await broker.create_topic("u", partitions=2)
+    at = {number: broker.broker.partitions.get("u", number).log.parent_directory for number in range(2)}
+    (number,) = [number for number, path in at.items() if path == here][:1]
+    assert await _alter(broker, there, "u", number) == 0
+    answer = await broker.ask(ApiKey.DESCRIBE_LOG_DIRS, 4, topics=[{"topic": "u", "partitions": [number]}])
+    found = {
+        (one.log_dir, bool(partition.is_future_key), int(partition.partition_size))
+        for one in answer.results
+        for topic in one.topics
+        for partition in topic.partitions
+    }
+    assert found == {(here, False, 0), (there, True, 0)}
 
 
 async def test_a_move_that_a_stop_interrupts_begins_again() -> None:

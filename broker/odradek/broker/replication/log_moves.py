@@ -17,14 +17,17 @@ from functools import partial
 
 from odradek.broker.replication.blocking import BlockingWork
 from odradek.broker.replication.flusher import Flusher
+from odradek.broker.replication.throttles import Throttle
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import KafkaStorageError
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.settings.broker_settings import Settings
 from odradek.foundation.tasks import TaskOwner
 from odradek.storage.directories.log_directory import LogDirectory
 from odradek.storage.directories.log_manager import LogManager
 from odradek.storage.files import Disk
+from odradek.storage.log import Log
 from odradek.storage.log_copy import LogCopy
 
 logger = logging.getLogger(__name__)
@@ -35,6 +38,15 @@ class _Wanted:
     """One request for a move."""
 
     path: str
+
+
+class FutureReplica(NamedTuple):
+    """The copy of a replica in the log directory to which it moves; empty while the move waits for others."""
+
+    topic_partition: TopicPartition
+    path: str
+    size_bytes: int
+    lag_offsets: int
 
 
 class LogMoves:
@@ -55,14 +67,15 @@ class LogMoves:
         self._disk = disk
         self._blocking = blocking
         self._flusher = flusher
-        self._clock = clock
         self._settings = current_settings
         self._tasks = TaskOwner("log moves")
         # Where each log is to be, those that wait first come, first served. Bounded by the logs that there are.
         self._wanted: dict[TopicPartition, _Wanted] = {}
         self._running: set[TopicPartition] = set()
-        # Until when the throttle has given away the disks, by the monotonic clock.
-        self._paid_until_seconds = 0.0
+        self._throttle = Throttle(
+            lambda: current_settings().replica_alter_log_dirs_io_max_bytes_per_second,
+            now=clock.monotonic_seconds,
+        )
 
     def start(self) -> None:
         """Begin again what the last stop interrupted."""
@@ -80,6 +93,18 @@ class LogMoves:
         """The log directory to which the log moves, or will; None when it stays."""
         wanted = self._wanted.get(topic_partition)
         return None if wanted is None else wanted.path
+
+    def future_of(self, log: Log) -> FutureReplica | None:
+        """The copy of a log that moves, or will: Kafka makes it as soon as it is asked. None for one that stays."""
+        wanted = self._wanted.get(log.topic_partition)
+        if wanted is None or wanted.path == log.parent_directory:
+            return None
+        copy = self._mover.under_way.get(log.topic_partition)
+        if copy is None or copy.parent_directory != wanted.path:
+            return FutureReplica(
+                log.topic_partition, wanted.path, 0, log.log_end_offset - log.log_start_offset
+            )
+        return FutureReplica(log.topic_partition, wanted.path, copy.size_bytes, copy.lag_offsets)
 
     def move(self, topic_partition: TopicPartition, path: str) -> None:
         """Have the log in the log directory `path`, one of this broker's that has not failed.
@@ -171,11 +196,9 @@ class LogMoves:
             except KafkaStorageError as failure:
                 error = failure
             copy.end_piece(piece, error)
-            await self._pay_for(piece.size_bytes)
+            self._throttle.record(piece.size_bytes)
+            # Not in one sleep: the throttle may be lifted meanwhile, and the move given up.
+            while not copy.is_cancelled and self._throttle.holds_back():
+                seconds = self._throttle.pause_seconds()
+                await asyncio.sleep(seconds)
         return None
-
-    async def _pay_for(self, size_bytes: int) -> None:
-        now_seconds = self._clock.monotonic_seconds()
-        seconds = size_bytes / max(1, self._settings().replica_alter_log_dirs_io_max_bytes_per_second)
-        self._paid_until_seconds = max(self._paid_until_seconds, now_seconds) + seconds
-        await asyncio.sleep(max(0.0, self._paid_until_seconds - now_seconds))

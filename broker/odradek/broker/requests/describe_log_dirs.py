@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from odradek.broker.replication.log_moves import FutureReplica
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.long_answers import MANY, has_many, make_in_turns
 from odradek.broker.requests.parts import PartitionParts
@@ -12,39 +13,43 @@ from odradek.foundation.ids import TopicPartition
 from odradek.foundation.turn_limits import LOGS_LOOKED_AT_PER_TURN_MAX
 from odradek.foundation.turns import Turn
 from odradek.metadata.image.cordons import EVERY_DIRECTORY, find_cordoned_directories
-from odradek.storage.directories.log_manager import DirectoryDescription, LogManager
-from odradek.storage.log_copy import LogCopy
+from odradek.storage.directories.log_manager import DirectoryDescription
 from odradek.wire.protocol.errors import error_code
 from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.cluster import DescribeLogDirsRequest
 
 
 async def handle(request: DescribeLogDirsRequest, context: RequestContext[PartitionParts]) -> Message:
-    directories = await _describe_directories(context.broker.log_manager)
-    copies = list(context.broker.log_manager.moves.under_way.values())
+    directories, futures = await _describe_directories(context.broker)
     is_long = request.topics is not None and has_many(topic.partitions for topic in request.topics)
-    count = len(copies) + sum(len(directory.log_bytes) for directory in directories)
+    count = sum(map(len, futures.values())) + sum(len(directory.log_bytes) for directory in directories)
     return await make_in_turns(
-        context, MANY if is_long else count, lambda: _answers(request, context, directories, copies)
+        context, MANY if is_long else count, lambda: _answers(request, context, directories, futures)
     )
 
 
-async def _describe_directories(logs: LogManager) -> list[DirectoryDescription]:
-    """The directories, with the logs of which some are looked at in each turn of the loop."""
+async def _describe_directories(
+    parts: PartitionParts,
+) -> tuple[list[DirectoryDescription], Mapping[str, list[FutureReplica]]]:
+    """The directories, and by directory the copies that move there. Each turn of the loop looks at some logs."""
     turn = Turn(LOGS_LOOKED_AT_PER_TURN_MAX)
     log_bytes: dict[str, dict[TopicPartition, int]] = {}
-    for log in logs.logs():
+    futures: dict[str, list[FutureReplica]] = {}
+    for log in parts.log_manager.logs():
         if turn.is_over():
             await turn.next()
         log_bytes.setdefault(log.parent_directory, {})[log.topic_partition] = log.size_bytes
-    return logs.directories.describe(log_bytes)
+        future = parts.log_moves.future_of(log)
+        if future is not None:
+            futures.setdefault(future.path, []).append(future)
+    return parts.log_manager.directories.describe(log_bytes), futures
 
 
 def _answers(
     request: DescribeLogDirsRequest,
     context: RequestContext[PartitionParts],
     directories: Iterable[DirectoryDescription],
-    copies: Sequence[LogCopy],
+    futures: Mapping[str, Sequence[FutureReplica]],
 ) -> Message:
     asked: set[TopicPartition] | None = None
     if request.topics is not None:
@@ -52,7 +57,7 @@ def _answers(
     cordoned = find_cordoned_directories(context.broker.images.current, context.broker.node_id)
     results = [
         {
-            **_answer(directory, asked, copies),
+            **_answer(directory, asked, futures.get(directory.path, ())),
             "is_cordoned": directory.failure is None
             and not cordoned.isdisjoint((EVERY_DIRECTORY, directory.path)),
         }
@@ -66,7 +71,7 @@ def _answers(
 
 
 def _answer(
-    directory: DirectoryDescription, asked: set[TopicPartition] | None, copies: Sequence[LogCopy]
+    directory: DirectoryDescription, asked: set[TopicPartition] | None, futures: Sequence[FutureReplica]
 ) -> dict[str, object]:
     if directory.failure is not None:
         return {"error_code": error_code(KafkaStorageError(directory.failure)), "log_dir": directory.path}
@@ -81,15 +86,14 @@ def _answer(
                     "is_future_key": False,
                 }
             )
-    for copy in copies:
+    for future in futures:
         # Of a log that moves here. Its lag is that of the copy behind the log.
-        topic_partition = copy.log.topic_partition
-        if copy.parent_directory == directory.path and (asked is None or topic_partition in asked):
-            topics.setdefault(topic_partition.topic, []).append(
+        if asked is None or future.topic_partition in asked:
+            topics.setdefault(future.topic_partition.topic, []).append(
                 {
-                    "partition_index": topic_partition.partition,
-                    "partition_size": copy.size_bytes,
-                    "offset_lag": copy.lag_offsets,
+                    "partition_index": future.topic_partition.partition,
+                    "partition_size": future.size_bytes,
+                    "offset_lag": future.lag_offsets,
                     "is_future_key": True,
                 }
             )
