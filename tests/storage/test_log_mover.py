@@ -196,6 +196,9 @@ def test_a_move_that_dies_at_any_call_loses_nothing(how: str, step: int) -> None
             disk.crash(random.Random(number))
         again = _open(disk)
         assert stored_records(_log(again)) == flushed, f"after a death at call {number}"
+        delete_due(again)
+        left = [one.name for path in "ab" for one in disk.entries(path) if one.is_directory]
+        assert left == [str(TP)], f"after a death at call {number}"
         _log(again).append(batch(b"on"), leader_epoch=3)
         again.moves.unfinished.clear()
         if _log(again).parent_directory == "a":
@@ -203,6 +206,40 @@ def test_a_move_that_dies_at_any_call_loses_nothing(how: str, step: int) -> None
         assert [record.value for record in stored_records(_log(again))][-1] == b"on"
         again.close()
         assert len(stored_records(_log(_open(disk)))) == len(flushed) + 1
+
+
+def test_a_copy_that_is_given_up_loses_its_name_first() -> None:
+    """A kill while its files go one by one must not leave some that look as if Kafka was moving a log."""
+    disk = SimulatedDisk()
+    manager = _open(disk)
+    _filled(manager)
+    copy = manager.moves.begin(TP, "b")
+    manager.moves.mark(copy)
+    manager.moves.cancel(TP)
+
+    def die(kind: str, path: str) -> None:
+        if kind == "remove":
+            raise Killed(path)
+
+    disk.on_call = die
+    with pytest.raises(Killed, match="-delete"):
+        manager.moves.discard(copy.directory)
+    disk.on_call = None
+    disk.kill()
+    again = _open(disk)
+    assert again.moves.unfinished == {}
+    delete_due(again)
+    assert disk.entries("b") == [one for one in disk.entries("b") if not one.is_directory]
+
+
+def test_a_future_replica_of_kafkas_is_left_as_it_is() -> None:
+    disk = SimulatedDisk()
+    disk.put("b/t-0.0123456789abcdef0123456789abcdef-future/00000000000000000000.log", b"")
+    manager = _open(disk)
+    delete_due(manager)
+    assert [one.name for one in disk.entries("b") if one.is_directory] == [
+        "t-0.0123456789abcdef0123456789abcdef-future"
+    ]
 
 
 def test_an_interrupted_move_is_known_at_the_next_start() -> None:

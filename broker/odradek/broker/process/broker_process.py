@@ -310,7 +310,6 @@ class BrokerProcess(Generic[ControlT]):
         self._closing.push_async_callback(self.housekeeping.stop)
         self.log_moves = LogMoves(
             log_manager=self.log_manager,
-            disk=self._disk,
             blocking=self.blocking,
             flusher=self.flusher,
             clock=self.clock,

@@ -26,7 +26,6 @@ from odradek.foundation.settings.broker_settings import Settings
 from odradek.foundation.tasks import TaskOwner
 from odradek.storage.directories.log_directory import LogDirectory
 from odradek.storage.directories.log_manager import LogManager
-from odradek.storage.files import Disk
 from odradek.storage.log import Log
 from odradek.storage.log_copy import LogCopy
 
@@ -56,7 +55,6 @@ class LogMoves:
         self,
         *,
         log_manager: LogManager,
-        disk: Disk,
         blocking: BlockingWork,
         flusher: Flusher,
         clock: Clock,
@@ -64,7 +62,6 @@ class LogMoves:
     ) -> None:
         self._log_manager = log_manager
         self._mover = log_manager.moves
-        self._disk = disk
         self._blocking = blocking
         self._flusher = flusher
         self._settings = current_settings
@@ -167,7 +164,7 @@ class LogMoves:
                 self._mover.cancel(topic_partition)
                 # After a stop the next start removes it, and begins again.
                 if not self._tasks.is_closed:
-                    await self._blocking.submit(partial(self._disk.remove_tree, copy.directory))
+                    await self._blocking.submit(partial(self._mover.discard, copy.directory))
         if old is not None:
             logger.info("%s has moved from %s to %s", topic_partition, old, path)
             await self._settle(copy, old)

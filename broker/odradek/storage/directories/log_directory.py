@@ -32,6 +32,7 @@ from odradek.storage.checkpoints import (
 from odradek.storage.disk_space import Shortage
 from odradek.storage.files import Disk, DiskLock, DiskUsage
 from odradek.storage.log_copy import COPY_FILE
+from odradek.storage.segment import LOG_SUFFIX
 
 logger = logging.getLogger(__name__)
 
@@ -250,7 +251,7 @@ class LogDirectory:
                 continue
             if name.endswith(DELETE_SUFFIX):
                 deleted.append(f"{self.path}/{name}")
-            elif name.endswith(FUTURE_SUFFIX) and self._disk.exists(f"{self.path}/{name}/{COPY_FILE}"):
+            elif name.endswith(FUTURE_SUFFIX) and self._is_own_copy(f"{self.path}/{name}"):
                 copies.append(f"{self.path}/{name}")
             elif name.endswith(FUTURE_SUFFIX):
                 logger.warning(
@@ -266,6 +267,11 @@ class LogDirectory:
             elif (topic_partition := parse_partition(name)) is not None:
                 found.append(topic_partition)
         return found, deleted, copies
+
+    def _is_own_copy(self, path: str) -> bool:
+        """Whether a copy is no future replica of Kafka's, which has a segment from its first moment on."""
+        names = {entry.name for entry in self._disk.entries(path)}
+        return COPY_FILE in names or not any(name.endswith(LOG_SUFFIX) for name in names)
 
     def read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
         """The offsets in a checkpoint file; none when it is absent or damaged. Raises OSError."""

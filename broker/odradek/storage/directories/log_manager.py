@@ -38,6 +38,7 @@ from odradek.storage.directories.background_jobs import (
 from odradek.storage.directories.directory_set import DirectorySet
 from odradek.storage.directories.log_directory import (
     DELETE_SUFFIX,
+    FUTURE_SUFFIX,
     STRAY_SUFFIX,
     DirectoryDescription,
     LogDirectory,
@@ -436,7 +437,10 @@ class LogManager:
             for path in files:
                 self._disk.remove(path)
             for path in trees:
-                self._disk.remove_tree(path)
+                if path.endswith(FUTURE_SUFFIX):
+                    self.moves.discard(path)
+                else:
+                    self._disk.remove_tree(path)
 
         return remove
 

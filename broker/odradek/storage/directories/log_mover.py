@@ -162,6 +162,18 @@ class LogMover:
         if copy is not None:
             copy.is_cancelled = True
 
+    def discard(self, copy_directory: str) -> None:
+        """Remove a copy that does not become a log; on any thread. It need not be there. Raises OSError.
+
+        It has the name of a deleted log first. A kill in between would leave records without the word of what they are.
+        """
+        if not self._disk.exists(copy_directory):
+            return
+        away = copy_directory.removesuffix(FUTURE_SUFFIX) + DELETE_SUFFIX
+        self._disk.rename(copy_directory, away)
+        self._disk.sync_directory(copy_directory.rpartition("/")[0])
+        self._disk.remove_tree(away)
+
     def note_truncation(self, log: Log) -> None:
         """The log was truncated."""
         copy = self.under_way.get(log.topic_partition)
