@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from odradek.foundation.ids import TopicPartition
 from odradek.wire.protocol.api import ApiKey
 from tests.support.cleaning import HeldRounds, cleaning_broker, fill, held, log_of, until
 from tests.support.disk import SimulatedDisk
@@ -15,6 +16,7 @@ from tests.support.logs import stored_records
 from tests.support.memory_registry import MemoryRegistry
 from tests.support.polling import eventually
 from tests.support.whole_broker import WholeBroker
+from tests.support.whole_cluster import WholeCluster
 
 BOTH = {"log.dirs": "/one,/two", "log.initial.task.delay.ms": "0"}
 REPLICA_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR, LOG_DIR_NOT_FOUND = 9, 3, 56, 57
@@ -182,6 +184,38 @@ async def test_a_move_that_is_given_up_and_wanted_again_is_done() -> None:
     for path in (there, here, there):
         assert await _alter(broker, path) == 0
     await eventually("it has moved", lambda: _path(broker) == there)
+
+
+@pytest.mark.parametrize("path", ["/one", "/two"])
+async def test_a_replica_comes_to_another_broker_into_the_chosen_directory(path: str) -> None:
+    """`kafka-reassign-partitions.sh` with `log_dirs` asks for the directory before the replica is there."""
+    cluster = await WholeCluster.start(brokers=2, controllers=1, entries=BOTH)
+    topic = {
+        "name": "t",
+        "num_partitions": -1,
+        "replication_factor": -1,
+        "assignments": [{"partition_index": 0, "broker_ids": [1]}],
+        "configs": [],
+    }
+    await cluster.ask(1, ApiKey.CREATE_TOPICS, 5, topics=[topic], timeout=30_000, validate_only=False)
+    await eventually("broker 2 knows it", lambda: "t" in cluster.brokers[2].images.current.topics)
+
+    async def choose() -> int:
+        dirs = [{"path": path, "topics": [{"name": "t", "partitions": [0]}]}]
+        answer = await cluster.ask(2, ApiKey.ALTER_REPLICA_LOG_DIRS, 2, dirs=dirs)
+        return int(answer.results[0].partitions[0].error_code)
+
+    assert await choose() == REPLICA_NOT_AVAILABLE
+    moved = [{"name": "t", "partitions": [{"partition_index": 0, "replicas": [2]}]}]
+    await cluster.ask(1, ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, topics=moved, timeout=30_000)
+    logs = cluster.brokers[2].log_manager
+    key = TopicPartition("t", 0)
+    await eventually("it is there", lambda: logs.get(key) is not None)
+    log = logs.get(key)
+    assert log is not None
+    assert log.parent_directory == path
+    assert await choose() == 0
+    assert cluster.brokers[2].log_moves.future_of(log) is None
 
 
 async def test_nothing_moves_to_a_directory_that_fails_meanwhile() -> None:
