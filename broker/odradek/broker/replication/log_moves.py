@@ -194,7 +194,7 @@ class LogMoves:
                 error = failure
             copy.end_piece(piece, error)
             self._throttle.record(piece.size_bytes)
-            # Not in one sleep: the throttle may be lifted meanwhile, and the move given up.
+            # Not in one sleep: the throttle may be lifted, or the move given up.
             while not copy.is_cancelled and self._throttle.holds_back():
                 seconds = self._throttle.pause_seconds()
                 await asyncio.sleep(seconds)
