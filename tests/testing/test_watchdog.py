@@ -158,7 +158,7 @@ def test_a_process_says_where_it_was(pytester: pytest.Pytester) -> None:
 
 
 def test_the_cleanup_of_a_failed_test_is_bounded(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest(CONFTEST.format(grace_seconds=0.2, again_seconds=20))
+    pytester.makeconftest(CONFTEST.format(grace_seconds=3, again_seconds=20))
     pytester.makepyfile(test_it=IN_CLEANUP)
     result = pytester.runpytest_subprocess("--timeout=0.2", "-p", "no:randomly", timeout=60)
     assert result.ret == 1

@@ -20,7 +20,7 @@ from odradek.wire.protocol.requests.cluster import DescribeLogDirsRequest
 
 
 async def handle(request: DescribeLogDirsRequest, context: RequestContext[PartitionParts]) -> Message:
-    directories, futures = await _describe_directories(context.broker)
+    directories, futures = await _describe_directories(context)
     is_long = request.topics is not None and has_many(topic.partitions for topic in request.topics)
     count = sum(map(len, futures.values())) + sum(len(directory.log_bytes) for directory in directories)
     return await make_in_turns(
@@ -29,20 +29,20 @@ async def handle(request: DescribeLogDirsRequest, context: RequestContext[Partit
 
 
 async def _describe_directories(
-    parts: PartitionParts,
+    context: RequestContext[PartitionParts],
 ) -> tuple[list[DirectoryDescription], Mapping[str, list[FutureReplica]]]:
     """The directories, and by directory the copies that move there. Each turn of the loop looks at some logs."""
     turn = Turn(LOGS_LOOKED_AT_PER_TURN_MAX)
     log_bytes: dict[str, dict[TopicPartition, int]] = {}
     futures: dict[str, list[FutureReplica]] = {}
-    for log in parts.log_manager.logs():
+    for log in context.broker.log_manager.logs():
         if turn.is_over():
             await turn.next()
         log_bytes.setdefault(log.parent_directory, {})[log.topic_partition] = log.size_bytes
-        future = parts.log_moves.future_of(log)
+        future = context.broker.log_moves.future_of(log)
         if future is not None:
             futures.setdefault(future.path, []).append(future)
-    return parts.log_manager.directories.describe(log_bytes), futures
+    return context.broker.log_manager.directories.describe(log_bytes), futures
 
 
 def _answers(

@@ -158,7 +158,7 @@ def read_key(store: StoreSettings, *, host: str | None = None) -> KeyAndChain:
         )
     key = _key_of_pem(_text(store, data), store.where)
     added = store.list_added_files()
-    if host is None or _is_for(key, host) or not all(path.is_file() for path in added):
+    if host is None or not added or not all(path.is_file() for path in added) or _is_for(key, host):
         return key
     other = _key_of_pem(_text(store, _read(store, added)), f"{store.where} with {' and '.join(_ADDED_FILES)}")
     return other if _is_for(other, host) else key
