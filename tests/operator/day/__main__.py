@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import sys
 import traceback
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
@@ -26,25 +27,32 @@ def play(seed: int, hours: float) -> tuple[int, int, str]:
     return seed, len(day.history), ""
 
 
+def report_days(days: Iterable[tuple[int, int, str]], *, title: str, replay: Callable[[int], str]) -> int:
+    """Print what failed, and at the end how many held. Exit code 0 when every day did.
+
+    A day is a seed, how much happened, and why it failed or nothing. `replay` is the command that plays a seed again.
+    """
+    happened = played = failed = 0
+    for seed, count, failure in days:
+        played += 1
+        happened += count
+        if failure:
+            failed += 1
+            print(f"seed {seed}: {failure}\nreplay: {replay(seed)}", flush=True)
+        if failed == FAILURES_MAX:
+            break
+    print(f"{played - failed} of {played} {title} held, {happened} things happened on them")
+    return 1 if failed else 0
+
+
 def main(seeds: int, first: int, hours: float, jobs: int) -> int:
     """Exit code 0 when every day held."""
-    happened = played = failed = 0
     with multiprocessing.Pool(jobs) as pool:
-        for seed, count, failure in pool.imap_unordered(
-            partial(play, hours=hours), range(first, first + seeds)
-        ):
-            played += 1
-            happened += count
-            if failure:
-                failed += 1
-                print(
-                    f"seed {seed}: {failure}\nreplay: make operator-days SEEDS=1 SEED={seed} HOURS={hours:g}",
-                    flush=True,
-                )
-            if failed == FAILURES_MAX:
-                break
-    print(f"{played - failed} of {played} days of {hours:g} hours held, {happened} things happened on them")
-    return 1 if failed else 0
+        return report_days(
+            pool.imap_unordered(partial(play, hours=hours), range(first, first + seeds)),
+            title=f"days of {hours:g} hours",
+            replay=lambda seed: f"make operator-days SEEDS=1 SEED={seed} HOURS={hours:g}",
+        )
 
 
 if __name__ == "__main__":

@@ -10,14 +10,15 @@ import os
 import sys
 import tempfile
 import traceback
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
+from tests.operator.day.__main__ import report_days
 from tests.operator.day.declared_day import DeclaredDay, Unkept
 from tests.operator.support.broker_world import play
 from tests.operator.support.user_world import SecuredClusterBroker, UserWorld
 
-FAILURES_MAX: Final = 10
 SEEDS_OF_A_BROKER: Final = 25
 
 
@@ -63,21 +64,12 @@ def main(seeds: int, first: int, jobs: int) -> int:
         range(start, min(start + SEEDS_OF_A_BROKER, first + seeds))
         for start in range(first, first + seeds, SEEDS_OF_A_BROKER)
     ]
-    happened = played = failed = 0
     with multiprocessing.Pool(jobs) as pool:
-        for days in pool.imap_unordered(play_days, parts):
-            for seed, count, failure in days:
-                played += 1
-                happened += count
-                if failure:
-                    failed += 1
-                    print(
-                        f"seed {seed}: {failure}\nreplay: make declared-days SEEDS=1 SEED={seed}", flush=True
-                    )
-            if failed >= FAILURES_MAX:
-                break
-    print(f"{played - failed} of {played} days held, {happened} things happened on them")
-    return 1 if failed else 0
+        return report_days(
+            chain.from_iterable(pool.imap_unordered(play_days, parts)),
+            title="days",
+            replay=lambda seed: f"make declared-days SEEDS=1 SEED={seed}",
+        )
 
 
 if __name__ == "__main__":

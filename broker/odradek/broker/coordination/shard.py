@@ -122,7 +122,7 @@ class Shard(Generic[Machine_co]):
         timers: SessionTimers,
         led_since_epoch: int,
         make_machine: Callable[[Shard[Machine_co]], Machine_co],
-        on_unknown: Callable[[Shard[Machine_co], OdradekError], None] | None = None,
+        on_unknown: Callable[[Shard[Machine_co], OdradekError], None],
     ) -> None:
         self.partition = partition
         self.topic = parts.topic
@@ -131,9 +131,7 @@ class Shard(Generic[Machine_co]):
         self.state = ShardState.LOADING
         self.failure: BaseException | None = None  # why it is FAILED
         self.loaded = asyncio.Event()
-        self.writer = RecordWriter(
-            parts, partition, on_unknown=None if on_unknown is None else partial(on_unknown, self)
-        )
+        self.writer = RecordWriter(parts, partition, on_unknown=partial(on_unknown, self))
         self._gates: dict[str, deque[Callable[[], None]]] = {}
         self._clock = parts.clock
         self._timers = timers

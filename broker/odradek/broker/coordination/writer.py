@@ -254,7 +254,7 @@ class RecordWriter:
             self._trouble = type(error)
             logger.log(level, "a write to %s, failed: %s", self._name, error)
             failed, client_error = batch + self._take_all(), self._client_error(error)
-            if isinstance(error, _UNKNOWN_OUTCOMES) and self._on_unknown is not None and not self._closed:
+            if isinstance(error, _UNKNOWN_OUTCOMES) and self._on_unknown is not None:
                 self._on_unknown(client_error)
             self._notify(failed, client_error)
         if self._waiting:

@@ -10,6 +10,8 @@ answer's size are exceeded.
 
 Replicas in sync do not wait, and overdraw the allowance by at most the bytes of Kafka's window. Otherwise an hour of
 writes above the rate would be followed by an hour of waiting.
+
+Moves between the log directories of a broker have an allowance of the same kind (KIP-113).
 """
 
 from __future__ import annotations
