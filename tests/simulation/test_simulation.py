@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from tests.simulation.simulation import simulate
+from tests.support.loop import VirtualTimeLoop
 
 
 def test_a_cluster_without_faults_acknowledges_everything() -> None:
@@ -19,3 +22,13 @@ def test_a_cluster_without_faults_acknowledges_everything() -> None:
 def test_a_seed_replays_exactly(seed: int) -> None:
     assert simulate(seed).digest() == simulate(seed).digest()
     assert simulate(seed).digest() != simulate(seed + 1).digest()
+
+
+def test_earlier_runs_leave_nothing_in_memory() -> None:
+    gc.collect()
+    before = {id(one) for one in gc.get_objects() if isinstance(one, VirtualTimeLoop)}
+    for seed in (4, 24, 29):
+        simulate(seed, faults=1)
+    gc.collect()
+    left = [one for one in gc.get_objects() if isinstance(one, VirtualTimeLoop) and id(one) not in before]
+    assert not left, f"{len(left)} loops of three runs are still referred to"

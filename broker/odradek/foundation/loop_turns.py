@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from weakref import WeakKeyDictionary
+from typing import Final
+
+from odradek.foundation.per_loop import PerLoop
 
 
 class _Line:
-    """Those that wait in one event loop, the longest first."""
+    """Those that wait in one event loop, the longest first. It is dropped when none is left."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._is_due = False
 
     def join(self) -> asyncio.Future[None]:
         future: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append(future)
-        if not self._is_due:
-            self._is_due = True
+        if len(self._waiting) == 1:
             self._loop.call_soon(self._wake_next)
         return future
 
@@ -34,18 +34,15 @@ class _Line:
             if not future.done():
                 future.set_result(None)
                 break
-        self._is_due = bool(waiting)
         if waiting:
             self._loop.call_soon(self._wake_next)
+        else:
+            _lines.forget()
 
 
-_lines: WeakKeyDictionary[asyncio.AbstractEventLoop, _Line] = WeakKeyDictionary()
+_lines: Final = PerLoop(_Line)
 
 
 async def next_turn() -> None:
     """Let others run until it is this caller's turn: those that wait already come first."""
-    loop = asyncio.get_running_loop()
-    line = _lines.get(loop)
-    if line is None:
-        line = _lines[loop] = _Line(loop)
-    await line.join()
+    await _lines.get().join()

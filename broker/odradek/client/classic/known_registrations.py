@@ -15,10 +15,11 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Collection
 from typing import Final
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 from odradek.client.classic.registrations import Registration
 from odradek.foundation.client_limits import CONSUMER_READS_TOGETHER_SECONDS_MAX
+from odradek.foundation.per_loop import PerLoop
 
 _UNIQUE: Final = re.compile(r"-\d{13}-[0-9a-f]{1,8}\Z")
 
@@ -34,7 +35,7 @@ class KnownRegistrations:
 
     def __init__(self) -> None:
         self._by_id: dict[str, Registration | None] = {}
-        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+        self._locks = PerLoop(asyncio.Lock)
 
     def missing(self, ids: Collection[str]) -> list[str]:
         """Those that have to be read."""
@@ -62,7 +63,7 @@ class KnownRegistrations:
 
         One that ZooKeeper does not answer keeps others waiting for a moment only.
         """
-        lock = self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+        lock = self._locks.get()
         is_ours = False
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CONSUMER_READS_TOGETHER_SECONDS_MAX):
