@@ -416,3 +416,37 @@ def test_a_log_that_cannot_be_made_leaves_nothing() -> None:
     assert not [entry.name for entry in disk.entries("a") if entry.is_directory]
     disk.capacity_bytes = None
     assert manager.create(TopicPartition("t", 0), TOPIC_ID, CONFIG).log_end_offset == 0
+
+
+def _damage(disk: SimulatedDisk, *, bytes_before_end: int = 1) -> None:
+    """A bit of the newest batch flips."""
+    path = next(one for one in disk.paths(".log") if disk.size_bytes(one))
+    disk.flip_bit(path, (disk.size_bytes(path) - bytes_before_end) * 8)
+
+
+def test_what_a_start_removed_is_known_to_the_next_one() -> None:
+    disk = SimulatedDisk()
+    _killed(disk)
+    _damage(disk)
+    # A start that removes the damaged batch and then fails, before the loss was reported.
+    assert not _open(disk).is_complete
+    disk.kill()
+    again = _open(disk)
+    assert again.progress.truncated_bytes == 0
+    assert not again.is_complete
+    disk.kill()
+    _killed(disk)
+    assert _open(disk).is_complete
+
+
+def test_damage_after_a_clean_stop_is_a_loss() -> None:
+    disk = SimulatedDisk()
+    manager = _open(disk)
+    manager.directories.mark_complete()
+    _fill(manager, "t", 1)
+    manager.close()
+    # In the batch's length, which is read after a clean stop, too.
+    _damage(disk, bytes_before_end=len(batch(b"4")) - 8)
+    assert not _open(disk).is_complete
+    disk.kill()
+    assert not _open(disk).is_complete

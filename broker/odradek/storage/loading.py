@@ -7,6 +7,7 @@ snapshot. Where these contradict each other, it reads the part concerned from th
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from odradek.foundation.errors import CorruptRecord
 from odradek.foundation.ids import TopicPartition
@@ -62,8 +63,11 @@ class LogLoader:
         open_files: OpenFiles,
         now_ms: int,
         producer_rules: ProducerRules | None,
+        on_loss: Callable[[], None] | None,
     ) -> None:
+        """`on_loss` is called before anything is removed that other replicas may rely on."""
         self._directory = directory
+        self._on_loss = on_loss or (lambda: None)
         self._name = str(topic_partition)
         self._config = config
         self._disk = disk
@@ -87,7 +91,12 @@ class LogLoader:
         if segments and not clean:
             first_scanned = segments[first_to_scan(segments, recovery_point)].base_offset
             done = recover(
-                segments, recovery_point=recovery_point, config=self._config, epochs=epochs, name=self._name
+                segments,
+                recovery_point=recovery_point,
+                config=self._config,
+                epochs=epochs,
+                name=self._name,
+                on_loss=self._on_loss,
             )
             segments, scanned, truncated = done.kept, done.bytes_scanned, done.bytes_truncated
             self._tails = done.producer_tails
@@ -111,6 +120,7 @@ class LogLoader:
                 end,
                 log_start_offset,
             )
+            self._on_loss()
             for segment in segments:
                 self._remove(segment)
             segments = [self._factory.new(log_start_offset, now_ms=self._now_ms)]
@@ -179,6 +189,7 @@ class LogLoader:
             config=self._config,
             epochs=epochs,
             name=self._name,
+            on_loss=self._on_loss,
         )
         if done.bytes_truncated:
             active.transaction_index.truncate(done.next_offset)

@@ -16,7 +16,7 @@ segments. What lies between the recovery point and the log's end is in the page 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import KafkaStorageError, OffsetOutOfRange
@@ -132,11 +132,13 @@ class Log:
         open_files: OpenFiles | None = None,
         on_failure: OnDiskError | None = None,
         on_shortage: OnDiskError | None = None,
+        on_loss: Callable[[], None] | None = None,
     ) -> Log:
         """Open the log in `directory`, making it when needed.
 
         `log_start_offset` and `recovery_point` are as checkpointed. A log that was closed cleanly (`clean`) is not
         scanned. A `topic_id` is written into a directory that has none. All logs of a broker share `open_files`.
+        `on_loss` is called before damaged records are removed.
         Raises KafkaStorageError.
         """
         open_files = open_files or OpenFiles()
@@ -154,6 +156,7 @@ class Log:
                 open_files=open_files,
                 now_ms=clock.wall_ms(),
                 producer_rules=producer_rules,
+                on_loss=on_loss,
             )
             loaded = loader.load(
                 log_start_offset=log_start_offset, recovery_point=recovery_point, clean=clean

@@ -9,7 +9,7 @@ been lost. In a cluster, the other replicas have them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -52,11 +52,18 @@ def first_to_scan(segments: Sequence[Segment], recovery_point: int) -> int:
 
 
 def recover(
-    segments: Sequence[Segment], *, recovery_point: int, config: LogConfig, epochs: LeaderEpochs, name: str
+    segments: Sequence[Segment],
+    *,
+    recovery_point: int,
+    config: LogConfig,
+    epochs: LeaderEpochs,
+    name: str,
+    on_loss: Callable[[], None],
 ) -> Recovery:
     """Scan from the recovery point's segment on; truncate at the first damaged batch. Raises OSError.
 
-    The removed segments' files are still there: the caller deletes them. The transaction indexes are left to it, too.
+    `on_loss` is called before that: the next start finds a whole log, and no sign of what was removed. The removed
+    segments' files are still there: the caller deletes them. The transaction indexes are left to it, too.
     """
     first = first_to_scan(segments, recovery_point)
     result = Recovery(kept=list(segments[:first]), removed=[], next_offset=segments[first].base_offset)
@@ -82,6 +89,8 @@ def recover(
         )
         truncated_bytes = segment.size_bytes - found.valid_bytes
         result.bytes_scanned += segment.size_bytes
+        if found.problem is not None:
+            on_loss()
         if truncated_bytes:
             segment.file.truncate(found.valid_bytes)
             # The removed bytes must not reappear after the next crash, when they may be below the recovery point.

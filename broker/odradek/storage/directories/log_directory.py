@@ -228,6 +228,14 @@ class LogDirectory:
         # Not flushed: after a loss of power it counts for nothing.
         self._disk.replace(f"{self.path}/{BOOT_FILE}", self._disk.boot_id().encode(), sync=False)
 
+    def note_loss(self) -> None:
+        """Damaged records are about to be removed, which others may rely on. Raises OSError.
+
+        A start that fails afterwards leaves whole logs. So the mark is what the next one learns it from.
+        """
+        self.is_complete = False
+        self.unmark_complete()
+
     def unmark_complete(self) -> None:
         """Records may be gone, since the disk fails. Raises OSError."""
         path = f"{self.path}/{BOOT_FILE}"

@@ -112,8 +112,7 @@ class LogManager:
 
         The last run ended cleanly, or only its process died, and every log is whole.
         """
-        is_whole = self.directories.stopped_cleanly or not self.progress.truncated_bytes
-        return is_whole and not self._offline_partitions and self.directories.are_complete
+        return not self._offline_partitions and self.directories.are_complete
 
     def logs(self) -> Iterator[Log]:
         """Every open log; logs may come and go during the iteration."""
@@ -274,6 +273,7 @@ class LogManager:
             open_files=self._open_files,
             on_failure=self._log_failed,
             on_shortage=self.directories.report_shortage,
+            on_loss=directory.note_loss,
         )
         log.offsets.cleaned_offset = min(cleaned_offset, log.log_end_offset)
         log.offsets.on_truncated = partial(self._log_truncated, log)
