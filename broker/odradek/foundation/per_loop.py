@@ -1,7 +1,7 @@
 """One value for each event loop of the process, such as a lock or a line of those that wait.
 
-Such a value refers to its loop: a lock does from the first time that somebody waits for it. So a dictionary with weak
-keys would keep the loop, and all that its callbacks refer to, for the rest of the process.
+Such a value refers to its loop: a lock does from the first wait for it on. So a dictionary with weak keys would keep
+the loop, and all that its callbacks refer to, for the rest of the process.
 """
 
 from __future__ import annotations
