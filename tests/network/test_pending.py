@@ -27,8 +27,20 @@ def test_what_is_given_up_has_no_answer() -> None:
     pending.cancel()
     pending.settle(b"late")
     assert pending.done() and pending.cancelled()
-    with pytest.raises(AssertionError):
+    with pytest.raises(asyncio.CancelledError):
         _ = pending.result()
+
+
+def test_its_owner_learns_that_it_is_given_up_and_not_that_it_is_settled() -> None:
+    given_up: list[str] = []
+    for is_cancelled in (True, False):
+        pending: Pending[bytes] = Pending()
+        pending.when_cancelled(lambda: given_up.append("given up"))
+        if is_cancelled:
+            pending.cancel()
+        pending.settle(b"x")
+        pending.cancel()
+    assert given_up == ["given up"]
 
 
 async def test_settled_soon_is_the_next_turn() -> None:
@@ -101,13 +113,13 @@ async def test_work_is_run_by_its_owner_and_to_its_end() -> None:
 
     tasks = TaskOwner("test")
     pending = Pending(change())
-    pending.start(tasks)
+    pending.start(tasks, lambda _: finished.append("told"))
     await asyncio.sleep(1)
     pending.cancel()
     assert not pending.done(), "a change is not stopped halfway"
     with pytest.raises(ValueError, match="too late"):
         await pending
-    assert finished == ["change"]
+    assert finished == ["change", "told"]
     future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
     waiting = Pending(future)
     waiting.cancel()

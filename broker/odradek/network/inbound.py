@@ -18,6 +18,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from time import monotonic
 from typing import Final, cast
 
@@ -197,7 +198,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         self.is_active = True
         if self._life is not OPEN:
             return
-        before = self._reader.bytes_held()
+        before = self._reader.bytes_held
         frames = self._reader.take_received(nbytes)
         if frames:
             if self._frames or self._holds or not _are_short(frames):
@@ -265,7 +266,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
                 ready, ready_bytes = [], 0
             if reply is not None and (type(reply) is not bytes or answers):
                 self._enqueue(reply, request_bytes=len(frame))
-            if self._is_blocked():
+            if count < len(frames) and self._is_blocked():
                 break
         self._is_dispatching = False
         self.requests += count
@@ -367,8 +368,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
                 queued.request_bytes = request_bytes
                 self._pending_bytes += request_bytes
             self._answers.append(queued)
-            answer.start(self._tasks)
-            answer.when_settled(lambda pending: self._take_answer(queued, pending))
+            answer.start(self._tasks, partial(self._take_answer, queued))
             return
         assert not isinstance(answer, Pending)
         if not self._answers:
@@ -381,26 +381,31 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         self._queued_bytes += queued.bytes
 
     def _take_answer(self, queued: QueuedAnswer, pending: Pending[Frame | None]) -> None:
-        if pending.cancelled():
+        try:
+            frame = pending.result()
+        except asyncio.CancelledError:
             if self._life is OPEN:
                 self._fail(OdradekError("the answer to a request was cancelled"))
             return
-        try:
-            frame = pending.result()
         except Exception as failure:
             self._fail(failure)
             return
         if self._life is LOST:
             return
         queued.pending = None
-        queued.make_ready(frame)
-        self._queued_bytes += queued.bytes
         if queued.request_bytes:
             self._pending_bytes -= queued.request_bytes
             self._account()
         answers = self._answers
         if not answers or answers[0] is not queued:
+            queued.make_ready(frame)
+            self._queued_bytes += queued.bytes
             return
+        answers.popleft()
+        if type(frame) is bytes:
+            self._out.append(frame)
+        elif frame is not None:
+            self._add_to_output(frame)
         while answers and answers[0].is_ready:
             first = answers.popleft()
             self._queued_bytes -= first.bytes
@@ -408,7 +413,8 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
                 self._add_to_output(first.frame)
         self._pump()
         self._resume()
-        self._close_when_done()
+        if self._life is CLOSING:
+            self._close_when_done()
 
     def _add_to_output(self, frame: Frame) -> None:
         if isinstance(frame, list):
@@ -482,7 +488,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         """Note what this connection's requests take, and stop reading where that is too much."""
         if not self._frames:
             self._frames_bytes = 0
-        held = self._reader.bytes_held() + self._frames_bytes + self._pending_bytes
+        held = self._reader.bytes_held + self._frames_bytes + self._pending_bytes
         if self._life is not OPEN or (held == self._held and not (held and is_next_request)):
             return
         self._held = held
@@ -493,7 +499,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
             self._input = MEMORY_SHORT[self._input]
 
     def is_receiving(self) -> bool:
-        return self._reader.bytes_held() > 0 and not self._frames and not self._pending_bytes
+        return self._reader.bytes_held > 0 and not self._frames and not self._pending_bytes
 
     def read_again(self) -> None:
         self._input = MEMORY_FREE[self._input]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from time import monotonic
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar
 
 from odradek.foundation.tasks import TaskOwner
 from odradek.wire.protocol.frames import Frame
@@ -27,7 +27,7 @@ _CANCELLED: Final = object()
 class Pending(Generic[T]):
     """Settled once, with a value or with an error, unless it is cancelled first."""
 
-    __slots__ = ("_callbacks", "_error", "_steps", "_value", "_work")
+    __slots__ = ("_callbacks", "_error", "_on_cancel", "_steps", "_value", "_work")
 
     def __init__(self, work: Awaitable[T] | None = None) -> None:
         """With `work`, a coroutine or a future, the answer is the outcome of that work."""
@@ -35,6 +35,7 @@ class Pending(Generic[T]):
         self._error: Exception | None = None
         self._steps: list[tuple[Callable[[Any], object], Callable[[Exception], object] | None]] = []
         self._callbacks: list[Callable[[Pending[T]], None]] = []
+        self._on_cancel: Callable[[], None] | None = None
         self._work: Awaitable[object] | None = work
         if isinstance(work, asyncio.Future):
             work.add_done_callback(self._future_done)
@@ -50,22 +51,28 @@ class Pending(Generic[T]):
             self._steps.append((respond, failed))
         elif self._value is not _CANCELLED:
             self._value, self._error = _run_step(respond, failed, self._value, self._error)
-        return cast("Pending[U]", self)
+        # `cast` is a call, for every answer.
+        return self  # type: ignore[return-value]
 
     def time_steps(self, note: Callable[[float], None], *, seconds_max: float) -> None:
         """Call `note` with the time of each step of the coroutine that takes longer than `seconds_max`."""
-        if isinstance(self._work, Coroutine):
-            self._work = _Timed(self._work, note, seconds_max)
-
-    def start(self, tasks: TaskOwner) -> None:
-        """Run the coroutine that it was given, if any, as a task of `tasks`."""
         work = self._work
-        if isinstance(work, Coroutine):
+        if work is not None and isinstance(work, Coroutine):
+            self._work = _Timed(work, note, seconds_max)
+
+    def start(self, tasks: TaskOwner, callback: Callable[[Pending[T]], None]) -> None:
+        """Run the coroutine that it was given, if any, as a task of `tasks`, and do as `when_settled`."""
+        work = self._work
+        if work is not None and isinstance(work, Coroutine):
             self._work = None
             task = tasks.start(_outcome(work), name="request")
             # It is never cancelled, because it may be halfway through a change: it runs to its end.
             self._work = task
             task.add_done_callback(self._task_done)
+        if self._value is _UNSETTLED:
+            self._callbacks.append(callback)
+        else:
+            callback(self)
 
     def done(self) -> bool:
         """Whether it is over, by an answer or because it was cancelled."""
@@ -75,11 +82,13 @@ class Pending(Generic[T]):
         return self._value is _CANCELLED
 
     def result(self) -> T:
-        """The answer, once it is settled and not cancelled. Raises its error."""
-        assert self._value is not _UNSETTLED and self._value is not _CANCELLED, "there is no answer"
+        """The answer, once it is settled. Raises its error, and asyncio.CancelledError where it was cancelled."""
+        assert self._value is not _UNSETTLED, "there is no answer"
+        if self._value is _CANCELLED:
+            raise asyncio.CancelledError
         if self._error is not None:
             raise self._error
-        return cast(T, self._value)
+        return self._value  # type: ignore[return-value]
 
     def when_settled(self, callback: Callable[[Pending[T]], None]) -> None:
         """Call it when this is settled or cancelled; at once if it is already."""
@@ -87,6 +96,10 @@ class Pending(Generic[T]):
             callback(self)
         else:
             self._callbacks.append(callback)
+
+    def when_cancelled(self, callback: Callable[[], None]) -> None:
+        """Call it when this is cancelled before it is settled; the owner of the work has one such callback."""
+        self._on_cancel = callback
 
     def settle(self, value: T) -> None:
         """Set the answer. Does nothing when one was set or it was cancelled."""
@@ -112,10 +125,14 @@ class Pending(Generic[T]):
         if self._value is not _UNSETTLED:
             return
         self._value = value
-        if value is not _CANCELLED and self._steps:
+        if value is _CANCELLED:
+            if self._on_cancel is not None:
+                self._on_cancel()
+        else:
             for respond, failed in self._steps:
                 value, error = _run_step(respond, failed, value, error)
             self._value = value
+        self._on_cancel = None
         self._error = error
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
@@ -151,8 +168,6 @@ class Pending(Generic[T]):
             except asyncio.CancelledError:
                 self.cancel()
                 raise
-        if self._value is _CANCELLED:
-            raise asyncio.CancelledError
         return self.result()
 
 

@@ -46,7 +46,7 @@ def test_small_frames_in_any_pieces(bodies: list[bytes], sizes: list[int]) -> No
     for start in range(0, len(stream), sizes[0]):
         fed += [bytes(frame) for frame in feed(reader, stream[start : start + sizes[0]])]
     assert fed == bodies
-    assert reader.bytes_held() == 0
+    assert reader.bytes_held == 0
 
 
 @pytest.mark.thorough
@@ -119,18 +119,18 @@ def test_an_announced_size_reserves_a_multiple_of_what_came_and_no_more() -> Non
     reader = FrameReader(100 * 1024 * 1024)
     announced = struct.pack(">i", 100 * 1024 * 1024)
     feed(reader, announced)
-    assert reader.bytes_held() == 4
+    assert reader.bytes_held == 4
     sent = 4
     while sent < 8 * 1024 * 1024:
         feed(reader, bytes(10_000))
         sent += 10_000
-        assert reader.bytes_held() <= max(FRAME_BYTES_RESERVED_FIRST, 2 * sent)
+        assert reader.bytes_held <= max(FRAME_BYTES_RESERVED_FIRST, 2 * sent)
         if sent < FRAME_BYTES_BEFORE_RESERVE:
-            assert reader.bytes_held() == sent
+            assert reader.bytes_held == sent
 
 
 def test_an_idle_reader_holds_nothing() -> None:
     reader = FrameReader(1000, receive_buffer())
     feed(reader, framed(b"a", b"b"))
-    assert reader.bytes_held() == 0
+    assert reader.bytes_held == 0
     assert len(reader.get_buffer()) == RECEIVE_BUFFER_BYTES

@@ -60,6 +60,8 @@ class ReplicaContext:
 
         As in Kafka, it otherwise goes with the next records, or when a fetch has waited long enough.
         """
+        self.now: Callable[[], float] = clock.monotonic_seconds
+        """Gives monotonic seconds."""
         self._images = images
         self._clock = clock
         self._current_settings = current_settings
@@ -67,10 +69,6 @@ class ReplicaContext:
             leader=Throttle(lambda: current_settings().leader_replication_throttled_rate, now=self.now),
             follower=Throttle(lambda: current_settings().follower_replication_throttled_rate, now=self.now),
         )
-
-    def now(self) -> float:
-        """Monotonic seconds."""
-        return self._clock.monotonic_seconds()
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970."""

@@ -160,7 +160,8 @@ class Leader:
         replica = self.replica
         size_bytes = result.size_bytes
         replica.uncommitted_bytes += size_bytes
-        if replica.log.must_flush:
+        must_flush = replica.log.must_flush
+        if must_flush:
             if self._flush_waiters is None:
                 self._flush_waiters = FlushWaiters(
                     replica.log, flusher=replica.context.flusher, on_flushed=self._advance_flushed
@@ -172,7 +173,7 @@ class Leader:
             return
         for fetch in tuple(replica.log_end_watch.waiting):
             fetch.became_readable(size_bytes)
-        if not replica.log.must_flush and not self.followers.counted:
+        if not must_flush and not self.followers.counted:
             self.advance_high_watermark()
 
     def _advance_flushed(self, end_offset: int) -> None:
@@ -223,7 +224,8 @@ class Leader:
         followers = self.followers
         end_offset = self._end_offset
         if followers is not None:
-            if len(replica.in_sync_replicas) < self.in_sync_needed:
+            in_sync = len(replica.in_sync_replicas)
+            if in_sync < replica.min_insync_replicas and in_sync < self.in_sync_needed:
                 return
             end_offset = followers.min_held_by_all(end_offset)
             if followers.has_others and end_offset > replica.high_watermark:
@@ -361,7 +363,7 @@ class Leader:
         follower.note_fetch(
             offset=fetch_offset,
             log_start_offset=log_start_offset,
-            leader_end_offset=replica.log.log_end_offset,
+            leader_end_offset=replica.log.offsets.log_end_offset,
             now=now,
             broker_epoch=broker_epoch,
         )

@@ -101,7 +101,10 @@ class Partition:
 
     def require_leader(self, current_leader_epoch: int = -1) -> Leader:
         """The leader. Raises as `Replica.require_leader`."""
-        self.replica.require_leader(current_leader_epoch)
+        replica = self.replica
+        # What nearly every request finds, and each asks for all of its partitions.
+        if replica.refusal is not None or current_leader_epoch != replica.leader_epoch:
+            replica.require_leader(current_leader_epoch)
         assert self.leader is not None, "without a leader there is a refusal"
         return self.leader
 

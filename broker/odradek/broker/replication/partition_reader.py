@@ -79,26 +79,27 @@ class PartitionReader:
 
     def read_for_follower(
         self, fetch_offset: int, bytes_max: int, *, at_least_one_batch: bool, last_fetched_epoch: int
-    ) -> tuple[PartitionRead, tuple[int, int] | None]:
+    ) -> tuple[FileSlice | None, tuple[int, int] | None]:
         """The answer for a follower: batches up to the log's end, or where its log and this one part.
 
         Only a leader answers it. Raises OffsetOutOfRange outside the log, and when this log does not know the
         follower's last epoch.
         """
-        replica = self._replica
-        log = replica.log
-        found = PartitionRead(None, replica.high_watermark, replica.last_stable_offset, log.log_start_offset)
-        if last_fetched_epoch >= 0:
+        log = self._replica.log
+        offsets = log.offsets
+        log_end_offset = offsets.log_end_offset
+        is_in_range = offsets.log_start_offset <= fetch_offset <= log_end_offset
+        # Within the newest epoch of this log the two cannot part.
+        if last_fetched_epoch >= 0 and not (is_in_range and last_fetched_epoch == log.epochs.latest_epoch):
             diverging = self.divergence(last_fetched_epoch, fetch_offset)
             if diverging is not None:
-                return found, diverging
-        self._require_in_range(fetch_offset)
-        records: FileSlice | None = None
-        if fetch_offset < log.log_end_offset and (bytes_max > 0 or at_least_one_batch):
-            records = log.reader.read(
-                fetch_offset, bytes_max=bytes_max, at_least_one_batch=at_least_one_batch
-            )
-        return found._replace(slice=records), None
+                return None, diverging
+        if not is_in_range:
+            self._require_in_range(fetch_offset)
+        if fetch_offset == log_end_offset or not (bytes_max > 0 or at_least_one_batch):
+            return None, None
+        records = log.reader.read(fetch_offset, bytes_max=bytes_max, at_least_one_batch=at_least_one_batch)
+        return records, None
 
     def _require_readable(self, current_leader_epoch: int, *, leader_only: bool) -> None:
         replica = self._replica

@@ -118,9 +118,11 @@ class Replica:
 
         It is never below the log's start, where records of an open transaction may have been deleted.
         """
-        transactions = self.log.producers.transactions
+        log = self.log
+        transactions = log.producers.transactions
         offset: int = transactions.last_stable_offset(high_watermark=self.high_watermark)
-        return max(offset, self.log.offsets.log_start_offset)
+        log_start_offset: int = log.offsets.log_start_offset
+        return offset if offset > log_start_offset else log_start_offset
 
     @property
     def is_follower(self) -> bool:
@@ -170,7 +172,7 @@ class Replica:
     def advance_high_watermark(self, end_offset: int) -> None:
         """Let readers see all below `end_offset`, which is above the high watermark."""
         size_bytes = self.uncommitted_bytes
-        log_end_offset = self.log.log_end_offset
+        log_end_offset = self.log.offsets.log_end_offset
         if end_offset < log_end_offset:
             # The bytes below an offset are not known: all records count as equally long.
             before = self.high_watermark

@@ -161,7 +161,7 @@ class Dispatcher:
                 # `cast` is a call, for every request.
                 reply: Frame | None = answer  # type: ignore[assignment]
             elif kind is Pending:
-                return self._when_ready(cast("Pending[Message | Frame | None]", answer), request, context)
+                return self._when_ready(answer, request, context)  # type: ignore[arg-type]
             else:
                 message: Message = answer  # type: ignore[assignment]
                 reply = encode_response(api_key, header.api_version, header.correlation_id, message)
@@ -276,15 +276,26 @@ class Dispatcher:
         self, answer: Pending[Message | Frame | None], request: object, context: AnyContext
     ) -> Pending[Frame | None]:
         """The frame once the answer is settled. A cancelled answer is not counted."""
+        counters = self._counters[context.header.api_key]
 
-        def count_reply(reply: Frame | None) -> Frame | None:
-            return self._count_reply(reply, context)
+        def make_reply(ready: Message | Frame | None) -> Frame | None:
+            reply: Frame | None
+            if type(ready) is bytes:
+                reply = ready
+            else:
+                try:
+                    reply = self._encode_answer(ready, context.header)
+                except Exception as error:
+                    reply = self._answer_failure(error, request, context)
+            _count_answer(counters, reply, monotonic() - context.received_at)
+            return reply
 
         answer.time_steps(
             lambda seconds: self._note_long_turn(context, seconds), seconds_max=TURN_SECONDS_MAX
         )
-        return answer.then(lambda ready: self._encode_answer(ready, context.header)).then(
-            count_reply, failed=lambda error: count_reply(self._answer_failure(error, request, context))
+        return answer.then(
+            make_reply,
+            failed=lambda error: self._count_reply(self._answer_failure(error, request, context), context),
         )
 
     def _count_reply(self, reply: Frame | None, context: AnyContext) -> Frame | None:

@@ -78,6 +78,7 @@ class FrameReader:
         "_rest",
         "_shared",
         "_unsplit",
+        "bytes_held",
         "failure",
         "size_max",
     )
@@ -99,6 +100,8 @@ class FrameReader:
         self._large_size = 0  # the whole unfinished frame, its size included
         self._position = 0  # bytes of the unfinished frame that have arrived in `_large`
         self._unsplit: memoryview | None = None  # bytes whose frames are not looked for yet
+        self.bytes_held = 0
+        """Memory that this reader keeps between two reads, in bytes."""
 
     def get_buffer(self) -> memoryview:
         """Where the next bytes belong; valid until `received` is called."""
@@ -126,16 +129,10 @@ class FrameReader:
         unsplit, self._unsplit = self._unsplit, None
         return [] if unsplit is None else self._find(unsplit)
 
-    def bytes_held(self) -> int:
-        """Memory that this reader keeps between two reads, in bytes."""
-        if self._large is not None:
-            return len(self._large)
-        return 0 if self._rest is None else len(self._rest)
-
     def drop(self) -> None:
         """Give up the unfinished frame: its connection ends."""
         self._rest = self._large = self._unsplit = None
-        self._position = 0
+        self._position = self.bytes_held = 0
 
     def _split(self, arrived: memoryview) -> list[memoryview]:
         if self.failure is not None:
@@ -147,6 +144,7 @@ class FrameReader:
             rest += arrived
             data = rest
             self._rest = None
+            self.bytes_held = 0
         return self._find(memoryview(data))
 
     def _find(self, view: memoryview) -> list[memoryview]:
@@ -178,6 +176,7 @@ class FrameReader:
         arrived = len(view) - position
         if arrived < FRAME_BYTES_BEFORE_RESERVE:
             self._rest = bytearray(view[position:])
+            self.bytes_held = arrived
             return
         self._reserve(view[position:], whole=whole)
 
@@ -192,6 +191,7 @@ class FrameReader:
         self._large = large
         self._large_size = whole
         self._position = arrived
+        self.bytes_held = len(large)
 
     def _take_large(self, size: int) -> list[memoryview]:
         large = self._large
@@ -203,6 +203,7 @@ class FrameReader:
             self._reserve(large, whole=self._large_size)
             return []
         self._large = None
+        self.bytes_held = 0
         return [large[SIZE_BYTES:]]
 
     def _fail(self, size: int, beginning: bytes) -> None:

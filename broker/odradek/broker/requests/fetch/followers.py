@@ -11,6 +11,8 @@ A session names all partitions that a follower fetches from this broker, and few
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
+from itertools import filterfalse
 
 from odradek.broker.replication.hosted_partitions import HostedPartitions
 from odradek.broker.replication.partition import Partition
@@ -79,9 +81,7 @@ class FollowerReading(FetchReading):
             return self._read(self.targets)
         if not after_wait:
             changes.last_request.at_seconds = self._partitions.context.now()
-        return self._read(
-            [target for target in list(changes.changed) if not self._mark_unchanged(changes, target)]
-        )
+        return self._read([*filterfalse(partial(self._mark_unchanged, changes), [*changes.changed])])
 
     async def read_in_turns(self, *, after_wait: bool = False) -> list[Fetched]:
         """At once: a broker is no stranger, and reads again what changed alone."""
@@ -93,12 +93,13 @@ class FollowerReading(FetchReading):
         if partition is None or partition.leader is None:
             return False
         replica = partition.replica
+        offsets = replica.log.offsets
         if (
             target.matching_epoch != replica.leader_epoch
-            or target.fetch_offset != replica.log.log_end_offset
+            or target.fetch_offset != offsets.log_end_offset
             or target.high_watermark != target.fetch_offset
             or replica.high_watermark != target.fetch_offset
-            or target.log_start_offset != replica.log.log_start_offset
+            or target.log_start_offset != offsets.log_start_offset
         ):
             return False
         followers = partition.leader.followers
@@ -118,7 +119,7 @@ class FollowerReading(FetchReading):
         replica = partition.replica
         is_held_back = replica.is_throttled_as_leader and self._is_held_back(partition, target)
         leader = partition.require_leader(target.current_leader_epoch)
-        found, fetched.diverging = partition.reader.read_for_follower(
+        records, fetched.diverging = partition.reader.read_for_follower(
             target.fetch_offset,
             0 if is_held_back else min(target.bytes_max, max(0, self._bytes_max - self.size)),
             at_least_one_batch=self.size == 0 and not is_held_back,
@@ -139,11 +140,10 @@ class FollowerReading(FetchReading):
         # Read after the leader has noted the fetch.
         fetched.high_watermark = replica.high_watermark
         fetched.last_stable_offset = replica.last_stable_offset
-        fetched.log_start_offset = found.log_start_offset
+        fetched.log_start_offset = replica.log.offsets.log_start_offset
         # Only in a session: without one, every fetch would be answered at once.
         if self._changes is not None and fetched.high_watermark != target.high_watermark:
             self.must_answer_now = self.must_answer_now or self._partitions.context.pushes_high_watermark
-        records = found.slice
         if records is not None and records.size:
             fetched.records = records
             fetched.size = records.size

@@ -175,14 +175,14 @@ class Fetch:
         if waiting is None:
             return self.answer(results)
         # The transport cancels it when the connection closes.
-        pending.when_settled(lambda done: waiting.cancel() if done.cancelled() else None)
+        pending.when_cancelled(waiting.cancel)
         return pending
 
     def answer(self, results: list[Fetched]) -> Frame:
         """The answer: all partitions, or in an incremental session those with something new for the client."""
         session = self._session
         if self._is_incremental:
-            results = [fetched for fetched in results if _is_new(fetched)]
+            results = [*filter(_is_new, results)]
         frame = encode(self._context, results, session_id=NO_SESSION if session is None else session.id)
         if self._throttling is not None:
             throttle_ms, is_withheld = self._throttling.fetch_throttle(self._context, size_of(frame))

@@ -366,6 +366,17 @@ def pack_answer(context: RequestContext[ProduceParts], acks: int, topics: Result
             logger.info("%r produced with acks=0 and failed; its connection is closed", context.connection)
             context.connection.close()
         return None
+    if header.api_version >= FIRST_FLEXIBLE and len(topics) == 1 and len(topics[0][1]) == 1:
+        raw, (one,) = topics[0]
+        if not (one.error_code or one.record_errors or one.error_message is not None):
+            return pack_one_partition(
+                header.correlation_id,
+                raw,
+                one.partition,
+                one.base_offset,
+                one.log_append_time_ms,
+                one.log_start_offset,
+            )
     leaders = None
     if header.api_version >= FIRST_WITH_LEADERS:
         elsewhere = [
