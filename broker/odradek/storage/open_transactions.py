@@ -36,9 +36,11 @@ class OngoingTransaction(NamedTuple):
 class OpenTransactions:
     """The transactions of one partition that bound its last stable offset."""
 
-    __slots__ = ("_open", "_unreplicated")
+    __slots__ = ("_open", "_unreplicated", "may_hold_back")
 
     def __init__(self) -> None:
+        self.may_hold_back = False
+        """Whether one is open, or its marker may not be below the high watermark."""
         # By first offset, in the order of offsets.
         self._open: dict[int, OngoingTransaction] = {}
         # Ended by a marker that may not be below the high watermark, in the markers' order. One that began after a
@@ -55,6 +57,7 @@ class OpenTransactions:
     def begin(self, first_offset: int, producer_id: int, *, started_ms: int) -> None:
         """A transaction begins at the log's end."""
         self._open[first_offset] = OngoingTransaction(first_offset, producer_id, started_ms)
+        self.may_hold_back = True
 
     def end(self, completed: CompletedTransaction) -> None:
         """A marker was written for one of them."""
@@ -63,15 +66,18 @@ class OpenTransactions:
         while unreplicated and unreplicated[-1].first_offset >= completed.first_offset:
             unreplicated.pop()
         unreplicated.append(completed)
+        self.may_hold_back = True
 
     def restore(self, transactions: Iterable[OngoingTransaction]) -> None:
         """Begin with those of a snapshot, in any order."""
         self._open = {one.first_offset: one for one in sorted(transactions)}
         self._unreplicated.clear()
+        self.may_hold_back = bool(self._open)
 
     def clear(self) -> None:
         self._open.clear()
         self._unreplicated.clear()
+        self.may_hold_back = False
 
     @property
     def oldest(self) -> OngoingTransaction | None:
@@ -88,6 +94,7 @@ class OpenTransactions:
         unreplicated = self._unreplicated
         while unreplicated and unreplicated[0].last_offset < high_watermark:
             unreplicated.popleft()
+        self.may_hold_back = bool(self._open or unreplicated)
         first = self.first_undecided_offset
         if unreplicated and (first is None or unreplicated[0].first_offset < first):
             return unreplicated[0].first_offset
@@ -95,7 +102,7 @@ class OpenTransactions:
 
     def last_stable_offset(self, *, high_watermark: int) -> int:
         """All below is held by the whole in-sync set and belongs to no open transaction."""
-        if not self._open and not self._unreplicated:
+        if not self.may_hold_back:
             return high_watermark
         first = self.first_unstable_offset(high_watermark=high_watermark)
         return high_watermark if first is None or first > high_watermark else first

@@ -13,7 +13,7 @@ from odradek.broker.replication.confirmation import (
     others_electable,
 )
 from odradek.broker.requests.fetch.sessions import FetchSession, FetchSessionCache
-from odradek.wire.protocol.hot.fetch import AskedPartition
+from odradek.wire.protocol.hot.fetch_request import AskedPartition
 
 TOPIC, OTHER_TOPIC = b"t" * 16, b"u" * 16
 LEADER, VERSION = 1, 17

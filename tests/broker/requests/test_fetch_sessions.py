@@ -15,7 +15,7 @@ from odradek.foundation.errors import (
     FetchSessionTopicIdError,
     InvalidFetchSessionEpoch,
 )
-from odradek.wire.protocol.hot.fetch import AskedPartition
+from odradek.wire.protocol.hot.fetch_request import AskedPartition
 
 
 class Time:

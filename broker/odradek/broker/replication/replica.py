@@ -120,7 +120,9 @@ class Replica:
         """
         log = self.log
         transactions = log.producers.transactions
-        offset: int = transactions.last_stable_offset(high_watermark=self.high_watermark)
+        offset: int = self.high_watermark
+        if transactions.may_hold_back:
+            offset = transactions.last_stable_offset(high_watermark=offset)
         log_start_offset: int = log.offsets.log_start_offset
         return offset if offset > log_start_offset else log_start_offset
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from odradek.wire.protocol.hot import fetch, produce, replica_fetch
+from odradek.wire.protocol.hot import fetch_request, fetch_response, produce, replica_fetch
 
 
 class Implementation(NamedTuple):
@@ -32,8 +32,8 @@ IMPLEMENTATIONS = [
         parse_one_partition=produce.parse_one_partition,
         pack_produce_response=produce.pack_produce_response,
         pack_one_partition=produce.pack_one_partition,
-        parse_fetch_request=fetch.parse_fetch_request,
-        pack_fetch_response=fetch.pack_fetch_response,
+        parse_fetch_request=fetch_request.parse_fetch_request,
+        pack_fetch_response=fetch_response.pack_fetch_response,
         pack_replica_fetch=replica_fetch.pack_replica_fetch,
         parse_fetch_answer=replica_fetch.parse_fetch_answer,
     )

@@ -15,7 +15,7 @@ from odradek.wire.protocol import messages
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.codec import decode_response, encode_request, encode_response
 from odradek.wire.protocol.framing import parse_request_header
-from odradek.wire.protocol.hot.fetch import FetchedPartition
+from odradek.wire.protocol.hot.fetch_response import FetchedPartition
 from odradek.wire.protocol.hot.produce import (
     FIRST_FLEXIBLE,
     FIRST_WITH_TOPIC_IDS,

@@ -14,9 +14,9 @@ from odradek.foundation.errors import InvalidRequest
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.codec import encode_request
 from odradek.wire.protocol.framing import parse_request_header
-from odradek.wire.protocol.hot import fetch
+from odradek.wire.protocol.hot import fetch_request, fetch_response
 from odradek.wire.protocol.hot.elements import ELEMENTS_BEFORE
-from odradek.wire.protocol.hot.fetch import INLINE_BYTES_MAX, FetchedPartition
+from odradek.wire.protocol.hot.fetch_response import INLINE_BYTES_MAX, FetchedPartition
 from odradek.wire.protocol.messages import request
 
 TOPIC = uuid.UUID(int=2**127 + 7)
@@ -53,7 +53,7 @@ def outcome(parse: Callable[[], Any]) -> Any:
 @pytest.mark.parametrize("version", [15, 17])
 def test_a_damaged_request_is_read_as_by_the_long_way(version: int, topics: Any, replica: Any) -> None:
     frame, position = frame_of(version, topics=topics, **replica)
-    assert fetch.parse_usual(frame, position) is not None
+    assert fetch_request.parse_usual(frame, position) is not None
     damaged = [bytes(frame), bytes(frame) + b"\0"]
     damaged += [bytes(frame[:end]) for end in range(position, len(frame))]
     for number in range(position, len(frame)):
@@ -61,8 +61,10 @@ def test_a_damaged_request_is_read_as_by_the_long_way(version: int, topics: Any,
             damaged.append(bytes(frame[:number]) + bytes([value]) + bytes(frame[number + 1 :]))
     for data in damaged:
         one = memoryview(data)
-        usual = outcome(partial(fetch.parse_fetch_request, version, one, position))
-        assert usual == outcome(partial(fetch.parse_flexible, version, one, position, ELEMENTS_BEFORE))
+        usual = outcome(partial(fetch_request.parse_fetch_request, version, one, position))
+        assert usual == outcome(
+            partial(fetch_request.parse_flexible, version, one, position, ELEMENTS_BEFORE)
+        )
 
 
 @pytest.mark.parametrize(
@@ -76,7 +78,7 @@ def test_a_damaged_request_is_read_as_by_the_long_way(version: int, topics: Any,
     ids=["two topics", "two partitions", "one forgotten", "a rack"],
 )
 def test_other_requests_are_left_to_the_long_way(fields: Any) -> None:
-    assert fetch.parse_usual(*frame_of(17, **fields)) is None
+    assert fetch_request.parse_usual(*frame_of(17, **fields)) is None
 
 
 class _CachedSlice:
@@ -102,5 +104,5 @@ def test_an_answer_of_one_partition_is_packed_the_same(
         one.records, one.size = records, size
     for name, value in change.items():
         setattr(one, name, value)
-    long_way = fetch.Packing(17, None, INLINE_BYTES_MAX).pack(9, [one], session_id=11, error_code=0)
-    assert fetch.pack_fetch_response(17, 9, [one], session_id=11, error_code=0) == long_way
+    long_way = fetch_response.Packing(17, None, INLINE_BYTES_MAX).pack(9, [one], session_id=11, error_code=0)
+    assert fetch_response.pack_fetch_response(17, 9, [one], session_id=11, error_code=0) == long_way

@@ -35,16 +35,18 @@ from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.errors import error_code
 from odradek.wire.protocol.frames import Frame, size_of
 from odradek.wire.protocol.hot.elements import TooManyElements
-from odradek.wire.protocol.hot.fetch import (
+from odradek.wire.protocol.hot.fetch_request import (
     FINAL_EPOCH,
-    FIRST_WITH_LEADERS,
     FIRST_WITH_TOPIC_IDS,
-    INLINE_BYTES_MAX,
-    LED_ELSEWHERE,
     NO_SESSION,
     FetchRequest,
-    pack_fetch_response,
     parse_fetch_request,
+)
+from odradek.wire.protocol.hot.fetch_response import (
+    FIRST_WITH_LEADERS,
+    INLINE_BYTES_MAX,
+    LED_ELSEWHERE,
+    pack_fetch_response,
 )
 from odradek.wire.protocol.throttle_times import with_throttle_time
 

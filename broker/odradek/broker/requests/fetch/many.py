@@ -22,7 +22,12 @@ from odradek.foundation.errors import FetchSessionIdNotFound, InvalidRequest, Re
 from odradek.foundation.turn_limits import FETCH_SESSION_PARTITIONS_MAX
 from odradek.foundation.turns import Leftovers, Turn
 from odradek.wire.protocol.frames import Frame
-from odradek.wire.protocol.hot.fetch import FINAL_EPOCH, NO_SESSION, FetchRequest, parse_fetch_request
+from odradek.wire.protocol.hot.fetch_request import (
+    FINAL_EPOCH,
+    NO_SESSION,
+    FetchRequest,
+    parse_fetch_request,
+)
 
 # How often a fetch that waits looks whether its connection is still there.
 _LOST_LOOK_SECONDS: Final = 1.0

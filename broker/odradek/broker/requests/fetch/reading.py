@@ -19,7 +19,8 @@ from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import OffsetOutOfRange, RequestError, UnknownTopicId, UnknownTopicOrPartition
 from odradek.foundation.turns import Turn
 from odradek.wire.protocol.errors import error_code
-from odradek.wire.protocol.hot.fetch import AskedPartition, FetchedPartition, Key
+from odradek.wire.protocol.hot.fetch_request import AskedPartition, Key
+from odradek.wire.protocol.hot.fetch_response import FetchedPartition
 
 logger = logging.getLogger(__name__)
 

@@ -25,7 +25,12 @@ from odradek.foundation.errors import (
     InvalidFetchSessionEpoch,
 )
 from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
-from odradek.wire.protocol.hot.fetch import FIRST_WITH_TOPIC_IDS, NO_SESSION, AskedPartition, Key
+from odradek.wire.protocol.hot.fetch_request import (
+    FIRST_WITH_TOPIC_IDS,
+    NO_SESSION,
+    AskedPartition,
+    Key,
+)
 
 INITIAL_EPOCH: Final = 0
 EPOCH_MAX: Final = 2**31 - 1

@@ -30,7 +30,7 @@ from odradek.security.authorization.authorizer import Authorizer
 from odradek.wire.protocol.errors import error_code
 from odradek.wire.protocol.frames import Frame
 from odradek.wire.protocol.hot.elements import TooManyElements
-from odradek.wire.protocol.hot.fetch import parse_fetch_request
+from odradek.wire.protocol.hot.fetch_request import parse_fetch_request
 from odradek.wire.protocol.hot.produce import (
     FIRST_FLEXIBLE,
     ProducedTopic,
