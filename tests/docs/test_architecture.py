@@ -16,6 +16,7 @@ from tests.support.page_folder import REPOSITORY
 
 PAGE: Final = "docs/architecture.md"
 BROKER: Final = REPOSITORY / "broker" / "odradek"
+OPERATOR: Final = REPOSITORY / "operator" / "odradek_operator"
 ROWS_MIN: Final = 20
 # Parts of the text that begin with the name of a room, and are files of a log directory.
 FILES: Final = {"registry.sqlite"}
@@ -54,9 +55,9 @@ def module_defines(path: Path, name: str) -> bool:
     return defines(ast.parse(path.read_text(encoding="utf-8")).body, name)
 
 
-def is_there(dotted: str) -> bool:
+def is_there(dotted: str, package: Path = BROKER) -> bool:
     """Whether a dotted name leads to a package, a module, or what a module defines."""
-    folder, parts = BROKER, dotted.split(".")
+    folder, parts = package, dotted.split(".")
     for index, part in enumerate(parts):
         rest = ".".join(parts[index + 1 :])
         if (folder / part).is_dir():
@@ -92,3 +93,29 @@ def test_each_module_that_the_page_names_is_there() -> None:
 def test_a_name_that_leads_nowhere_is_found() -> None:
     assert is_there("storage.log.Log") and is_there("broker.requests.table")
     assert not is_there("log.Log") and not is_there("storage.log.Lag")
+
+
+def test_each_file_that_a_page_names_is_there() -> None:
+    """Paths with a folder, from the checkout, a source root or a package on; a part in capitals stands for any name."""
+    roots = ("", "broker/odradek", "operator/odradek_operator", "pipeline/odradek_pipeline")
+    named = re.compile(r"`([A-Za-z0-9_.-]+/[A-Za-z0-9_./-]*\.py)`")
+    wrong = [
+        f"{page.relative_to(REPOSITORY)} names {file}"
+        for page in (*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md"))
+        for file in named.findall(page.read_text(encoding="utf-8"))
+        if not re.search(r"\b[A-Z]{3,}\b", file)
+        and not any((REPOSITORY / root / file).exists() for root in roots)
+    ]
+    assert wrong == []
+
+
+def test_each_module_that_a_design_page_names_is_there() -> None:
+    rooms = {path.name for path in BROKER.iterdir() if (path / "__init__.py").exists()} - {"client", "server"}
+    named = re.compile(r"`((?:" + "|".join(sorted(rooms)) + r")(?:\.\w+)+)`")
+    wrong = [
+        f"{page.name} names {module}"
+        for page in (REPOSITORY / "docs" / "design").glob("*.md")
+        for module in named.findall(page.read_text(encoding="utf-8"))
+        if not (is_there(module) or is_there(module, OPERATOR))
+    ]
+    assert wrong == []
