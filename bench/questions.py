@@ -6,6 +6,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,18 +21,25 @@ class Question:
     is_ratio: bool = True  # else the limit is on our own value
 
 
+# Batches of one record, by the number of partitions that they go to.
+TINY: Final = {1: "tiny requests", 6: "tiny batches into 6", 60: "tiny batches into 60"}
+
 QUESTIONS: Mapping[str, Question] = {
     question.name: question
     for question in (
         Question("produce 100 B", "MB/s", "≥ 1.2 x", 1.2, True),
         Question("produce 1 KB", "MB/s", "≥ 1.2 x", 1.2, True),
-        Question("tiny requests", "requests/s", "≥ 1.2 x", 1.2, True),
+        Question(TINY[1], "requests/s", "≥ 1.2 x", 1.2, True),
+        Question(TINY[6], "batches/s", "", 1.0, True),
+        Question(TINY[60], "batches/s", "", 1.0, True),
         Question("transactional produce, 100 ms transactions", "MB/s", "≥ 1.0 x", 1.0, True),
         Question("consume 100 B", "MB/s", "≥ 1.2 x", 1.2, True),
         Question("consume 1 KB", "MB/s", "≥ 1.2 x", 1.2, True),
         Question("broker CPU, produce 100 B", "s/GB", "≤ 0.6 x", 0.6, False),
         Question("broker CPU, produce 1 KB", "s/GB", "≤ 0.5 x", 0.5, False),
-        Question("broker CPU, tiny requests", "µs/request", "", 1.0, False),
+        Question(f"broker CPU, {TINY[1]}", "µs/request", "≤ 0.35 x", 0.35, False),
+        Question(f"broker CPU, {TINY[6]}", "µs/batch", "≤ 0.35 x", 0.35, False),
+        Question(f"broker CPU, {TINY[60]}", "µs/batch", "≤ 0.35 x", 0.35, False),
         Question("broker CPU, transactional produce", "s/GB", "", 1.0, False),
         Question("broker CPU, consume 100 B", "s/GB", "", 1.0, False),
         Question("broker CPU, consume 1 KB", "s/GB", "", 1.0, False),
