@@ -148,6 +148,7 @@ def _append_all(
 ) -> Answer:
     """Append to each partition, unless all are refused or this one is."""
     acks = request.acks
+    tokens = verification.tokens
     uncommitted: list[Uncommitted] = []
     late: list[Late] = []
     results = [
@@ -160,10 +161,10 @@ def _append_all(
                     records,
                     acks,
                     context,
-                    refusal or refused_by_key.get((topic.key, index)),
+                    refusal or (refused_by_key.get((topic.key, index)) if refused_by_key else None),
                     uncommitted,
                     late,
-                    verification.tokens.get((topic.key, index)),
+                    tokens.get((topic.key, index)) if tokens else None,
                 )
                 for index, records in topic.partitions
             ],

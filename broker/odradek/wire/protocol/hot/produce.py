@@ -125,11 +125,7 @@ def parse_one_partition(version: int, frame: memoryview, position: int) -> OnePa
             position = end + _ONE_INDEX_BYTES
         if transaction or topics != 2 or partitions != 2:
             return None
-        length = frame[position]
-        if length < 0x80:
-            position += 1
-        else:
-            length, position = read_unsigned_varint(frame, position)
+        length, position = _varint(frame, position)
         end = position + length - 1
         # Three structures end with tagged fields, of which there are none.
         if length <= 1 or end + 3 != len(frame) or frame[end] or frame[end + 1] or frame[end + 2]:
@@ -143,6 +139,10 @@ def _varint(frame: memoryview, position: int) -> tuple[int, int]:
     first = frame[position]
     if first < 0x80:
         return first, position + 1
+    # The records of most batches take two bytes for their length.
+    second = frame[position + 1]
+    if second < 0x80:
+        return first & 0x7F | second << 7, position + 2
     return read_unsigned_varint(frame, position)
 
 
