@@ -219,9 +219,14 @@ class ZooKeeper(LocalProcess):
         try:
             with socket.create_connection((self.host, self.port), timeout=1) as probe:
                 probe.sendall(b"isro")
-                return probe.recv(4) == b"rw"
+                if probe.recv(4) != b"rw":
+                    return False
+            if self.tls_port is not None:
+                # It listens there a moment later.
+                socket.create_connection((self.host, self.tls_port), timeout=1).close()
         except OSError:
             return False
+        return True
 
     def pause(self) -> None:
         """SIGSTOP: it neither answers nor goes away."""
