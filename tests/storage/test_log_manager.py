@@ -447,6 +447,8 @@ def test_damage_after_a_clean_stop_is_a_loss() -> None:
     manager.close()
     # In the batch's length, which is read after a clean stop, too.
     _damage(disk, bytes_before_end=len(batch(b"4")) - 8)
-    assert not _open(disk).is_complete
+    again = _open(disk)
+    assert not again.is_complete
+    assert again.progress.truncated_bytes == len(batch(b"4"))
     disk.kill()
     assert not _open(disk).is_complete

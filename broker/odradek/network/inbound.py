@@ -402,9 +402,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
             self._queued_bytes += queued.bytes
             return
         answers.popleft()
-        if type(frame) is bytes:
-            self._out.append(frame)
-        elif frame is not None:
+        if frame is not None:
             self._add_to_output(frame)
         while answers and answers[0].is_ready:
             first = answers.popleft()

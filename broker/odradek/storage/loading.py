@@ -110,8 +110,9 @@ class LogLoader:
                 scanned += segment.size_bytes
         if not segments:
             segments = [self._factory.new(log_start_offset, now_ms=self._now_ms)]
-        end, more = self._end(segments, epochs)
-        scanned += more
+        end, scanned_again, truncated_again = self._end(segments, epochs)
+        scanned += scanned_again
+        truncated += truncated_again
         log_start_offset = max(log_start_offset, segments[0].base_offset)
         if end < log_start_offset:
             logger.error(
@@ -173,11 +174,11 @@ class LogLoader:
         for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX):
             self._disk.remove(segment.path + suffix)
 
-    def _end(self, segments: list[Segment], epochs: LeaderEpochs) -> tuple[int, int]:
-        """The log's end, and how many bytes had to be read in full to learn it."""
+    def _end(self, segments: list[Segment], epochs: LeaderEpochs) -> tuple[int, int, int]:
+        """The log's end, and how many bytes had to be read in full to learn it, and were truncated."""
         active = segments[-1]
         try:
-            return active.next_offset(), 0
+            return active.next_offset(), 0, 0
         except (IndexDamagedError, CorruptRecord) as error:
             logger.warning(
                 "%s: %s.log is scanned although it was closed cleanly: %s", self._name, active.path, error
@@ -193,7 +194,7 @@ class LogLoader:
         )
         if done.bytes_truncated:
             active.transaction_index.truncate(done.next_offset)
-        return done.next_offset, size_bytes
+        return done.next_offset, size_bytes, done.bytes_truncated
 
     def _epochs(self) -> tuple[LeaderEpochs, bool]:
         path = f"{self._directory}/{EPOCHS_FILE}"

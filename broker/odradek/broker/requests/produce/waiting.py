@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Final
 
 from odradek.broker.replication.acknowledgements import Waiters
 from odradek.broker.replication.partition import Partition
@@ -25,8 +23,6 @@ class Uncommitted(NamedTuple):
     key: str | bytes
     records: memoryview | None
 
-
-_NO_FAILURES: Final[Mapping[int, Exception]] = MappingProxyType({})
 
 # Makes the frame from the errors, by index in the sequence of `Uncommitted`.
 MakeAnswer = Callable[[Mapping[int, Exception]], bytes | None]
@@ -58,13 +54,11 @@ def when_held_by_all(
         wanted[waiters] = max(wanted.get(waiters, 0), one.last_offset + 1)
 
     def take_outcome(outcome: Mapping[Waiters, Exception]) -> None:
-        failures: Mapping[int, Exception] = _NO_FAILURES
-        if outcome:
-            failures = {
-                number: outcome[one.partition.replica.pending_produces]
-                for number, one in enumerate(uncommitted)
-                if one.partition.replica.pending_produces in outcome
-            }
+        failures = {
+            number: outcome[one.partition.replica.pending_produces]
+            for number, one in enumerate(uncommitted)
+            if one.partition.replica.pending_produces in outcome
+        }
         if not pending.done():
             # The caller may be handling another connection's request.
             pending.settle_soon(answer(failures))

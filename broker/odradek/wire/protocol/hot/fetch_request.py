@@ -123,30 +123,16 @@ def parse_usual(frame: memoryview, position: int) -> FetchRequest | None:
     None for any other request, and for an incomplete one: `parse_flexible` says what is wrong with it.
     """
     try:
-        wait_ms, bytes_min, bytes_max, isolation_level, session_id, epoch, topics = _usual_head_at(
-            frame, position
-        )
+        *head, topics = _usual_head_at(frame, position)
         position += _USUAL_HEAD.size
         partitions: list[AskedPartition] = []
         if topics == 2:
-            (
-                topic,
-                count,
-                index,
-                leader_epoch,
-                offset,
-                last_epoch,
-                log_start,
-                partition_bytes_max,
-                partition_tags,
-                topic_tags,
-            ) = _one_asked_at(frame, position)
+            topic, count, *asked, partition_tags, topic_tags = _one_asked_at(frame, position)
             if count != 2 or partition_tags or topic_tags:
                 return None
             position += _ONE_ASKED.size
-            partitions.append(
-                (topic, index, offset, partition_bytes_max, leader_epoch, last_epoch, log_start)
-            )
+            index, leader_epoch, offset, last_epoch, log_start, bytes_max = asked
+            partitions.append((topic, index, offset, bytes_max, leader_epoch, last_epoch, log_start))
         elif topics != 1:
             return None
         replica_id, replica_epoch = NO_REPLICA, -1
@@ -158,22 +144,7 @@ def parse_usual(frame: memoryview, position: int) -> FetchRequest | None:
             return None
     except error:
         return None
-    return _new(
-        FetchRequest,
-        (
-            wait_ms,
-            bytes_min,
-            bytes_max,
-            isolation_level,
-            session_id,
-            epoch,
-            partitions,
-            [],
-            replica_id,
-            replica_epoch,
-            "",
-        ),
-    )
+    return _new(FetchRequest, (*head, partitions, [], replica_id, replica_epoch, ""))
 
 
 # --- from version 12 on ---------------------------------------------------------------------------------------------

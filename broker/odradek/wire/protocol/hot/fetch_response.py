@@ -52,6 +52,8 @@ _ABORTED: Final = Struct(">qq")
 # A response with one partition. In front: size, correlation id, no tags, throttle time, error, session. Then the topic,
 # and of the partition all up to its records.
 _ONE_HEAD: Final = Struct(">iiBihiB16sBihqqqBi")
+# No tags of the partition, of the topic, and of the response.
+_ONE_END: Final = b"\0\0\0"
 _one_head = _ONE_HEAD.pack
 _DIVERGING: Final = Struct(">BBBiqB")
 _topic_of = attrgetter("topic")
@@ -103,7 +105,7 @@ def pack_fetch_response(
     leaders: CurrentLeaders | None = None,
     inline_bytes_max: int = INLINE_BYTES_MAX,
 ) -> Frame:
-    """The whole frame: bytes, or bytes and slices of files in order.
+    """The whole frame: bytes, or a list of bytes and slices of files.
 
     `leaders` are the leaders of partitions that another broker leads, for versions that can name them.
     """
@@ -117,20 +119,13 @@ def pack_fetch_response(
 
 def _pack_one(
     correlation_id: int, fetched: FetchedPartition, session_id: int, inline_bytes_max: int
-) -> bytes | None:
-    """The frame of a response from version 13 on with one partition whose few records are in memory, or none.
+) -> Frame | None:
+    """The frame of a response from version 13 on with one partition.
 
-    None for any other: `Packing` packs it.
+    None where it has aborted transactions or a diverging epoch: `Packing` packs it.
     """
-    records, size = fetched.records, fetched.size
-    if fetched.diverging is not None or fetched.aborted or type(fetched.topic) is not bytes:
+    if fetched.diverging is not None or fetched.aborted:
         return None
-    data: bytes | memoryview = b""
-    if records is not None:
-        cached = records.read_cached() if size < SENDFILE_BYTES_MIN and size < inline_bytes_max else None
-        if cached is None:
-            return None
-        data = cached
     out = bytearray(
         _one_head(
             0,
@@ -151,13 +146,15 @@ def _pack_one(
             fetched.preferred_replica if fetched.preferred_replica >= 0 else -1,
         )
     )
-    if size < 0x7F:
-        out.append(size + 1)
-    else:
-        append_unsigned_varint(out, size + 1)
-    out += data
-    out += b"\0\0\0"
-    _INT.pack_into(out, 0, len(out) - 4)
+    records, size = fetched.records, fetched.size
+    append_unsigned_varint(out, size + 1)
+    _INT.pack_into(out, 0, len(out) + size + len(_ONE_END) - 4)
+    if records is not None:
+        data = records.read_cached() if size < SENDFILE_BYTES_MIN and size < inline_bytes_max else None
+        if data is None:
+            return [out, records, _ONE_END]
+        out += data
+    out += _ONE_END
     return bytes(out)
 
 
