@@ -89,7 +89,8 @@ async def test_random_bytes_cost_their_connection_and_a_bounded_number_of_lines(
         steady.send(b"x")
         assert await steady.frames(1) == [b"x"]
         assert stage.admission.connections == 1
-    assert caplog.text.count("announces") <= LOG_LINES_PER_MINUTE_MAX
+    # A minute of the log may begin between two of them.
+    assert caplog.text.count("announces") <= 2 * LOG_LINES_PER_MINUTE_MAX
 
 
 async def test_a_frame_that_never_ends_is_idle_in_the_end() -> None:

@@ -194,7 +194,7 @@ async def test_a_large_request_that_cannot_be_read_ends_its_connection() -> None
 async def test_a_turn_that_takes_too_long_is_counted_and_named(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lines_of_its_own = RateLimitedLog(dispatch.logger, "requests", lines_per_minute_max=10)
+    lines_of_its_own = RateLimitedLog(dispatch.logger, "requests", now=lambda: 100.0, lines_per_minute_max=10)
     monkeypatch.setattr(dispatch, "_long_turns", lines_of_its_own)
     caplog.set_level("INFO", logger=dispatch.logger.name)
     from time import sleep
