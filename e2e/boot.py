@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from e2e.locks import locked
-from odradek import __version__
+from odradek.foundation.version import __version__
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 ONE_NODE = Path(os.environ.get("ODRADEK_E2E_CLUSTER", CHECKOUT.parent / "shared" / "cluster"))

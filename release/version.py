@@ -1,6 +1,6 @@
 """What is declared once and also stands elsewhere: the version, the repository's address, and how pages install.
 
-The version is `__version__` in broker/odradek/__init__.py, because the broker says it without reading any metadata.
+The version is `__version__` in broker/odradek/foundation/version.py, so the broker says it and reads no metadata.
 The address is `project.urls.Repository` in pyproject.toml; there may be none. The copies are literal, because an sdist,
 a chart and a rendered manifest are read without the rest of the repository. `release.install_lines` has the commands.
 
@@ -21,7 +21,7 @@ from release import install_lines
 from release.commands import ReleaseError
 
 CHECKOUT = Path(__file__).resolve().parents[1]
-DECLARED_IN = "broker/odradek/__init__.py"
+DECLARED_IN = "broker/odradek/foundation/version.py"
 _DECLARATION = re.compile(r'^(__version__ = ")(.*)(")$', re.MULTILINE)
 _VERSION = r"\d+\.\d+\.\d+"
 _WELL_FORMED = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")

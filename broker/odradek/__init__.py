@@ -6,17 +6,12 @@ line, which most processes want, load nothing of it. Errors are in `odradek.erro
 programs without an event loop.
 """
 
+from odradek.foundation.version import __version__
+
 TYPE_CHECKING = False  # as typing's, which is not imported: a command line would wait for it
 if TYPE_CHECKING:
     from odradek.client.admin.admin import Admin
     from odradek.client.admin.logs import EARLIEST, LATEST
-    from odradek.client.admin.results import (
-        AlterOperation,
-        CommittedOffset,
-        ConfigChange,
-        ResourceType,
-        TopicSpec,
-    )
     from odradek.client.client import Client
     from odradek.client.consumer.blocks import ConsumerRecord
     from odradek.client.consumer.fetches import FetchBounds
@@ -24,11 +19,16 @@ if TYPE_CHECKING:
     from odradek.client.producer.audit import Audit
     from odradek.client.producer.batches import Delivery, RecordMetadata
     from odradek.client.producer.producer import Producer
+    from odradek.client.results import (
+        AlterOperation,
+        CommittedOffset,
+        ConfigChange,
+        ResourceType,
+        TopicSpec,
+    )
     from odradek.client.schemas.registry import SchemaRegistry
     from odradek.foundation.ids import TopicPartition
     from odradek.wire.records.compression import Compression
-
-__version__ = "0.1.0"
 
 __all__ = [
     "EARLIEST",
@@ -55,12 +55,12 @@ __all__ = [
 
 _HOMES = {
     "Admin": "odradek.client.admin.admin",
-    "AlterOperation": "odradek.client.admin.results",
+    "AlterOperation": "odradek.client.results",
     "Audit": "odradek.client.producer.audit",
     "Client": "odradek.client.client",
-    "CommittedOffset": "odradek.client.admin.results",
+    "CommittedOffset": "odradek.client.results",
     "Compression": "odradek.wire.records.compression",
-    "ConfigChange": "odradek.client.admin.results",
+    "ConfigChange": "odradek.client.results",
     "Consumer": "odradek.client.consumer.topics",
     "ConsumerRecord": "odradek.client.consumer.blocks",
     "Delivery": "odradek.client.producer.batches",
@@ -69,10 +69,10 @@ _HOMES = {
     "LATEST": "odradek.client.admin.logs",
     "Producer": "odradek.client.producer.producer",
     "RecordMetadata": "odradek.client.producer.batches",
-    "ResourceType": "odradek.client.admin.results",
+    "ResourceType": "odradek.client.results",
     "SchemaRegistry": "odradek.client.schemas.registry",
     "TopicPartition": "odradek.foundation.ids",
-    "TopicSpec": "odradek.client.admin.results",
+    "TopicSpec": "odradek.client.results",
 }
 
 

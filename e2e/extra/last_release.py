@@ -22,8 +22,8 @@ IMAGES = ("broker", "operator")
 
 def tag() -> str:
     """The tag of its images: its version, and which commit it is."""
-    declared = _git("show", f"{COMMIT}:broker/odradek/__init__.py").decode()
-    (version,) = [line.split('"')[1] for line in declared.splitlines() if line.startswith("__version__")]
+    (declared,) = _git("grep", "-h", '^__version__ = "', COMMIT, "--", "broker/odradek").decode().splitlines()
+    version = declared.split('"')[1]
     return f"{version}-{_git('rev-parse', '--short=7', COMMIT).decode().strip()}"
 
 

@@ -15,8 +15,8 @@ from odradek.cli.brokers import disk_run
 from odradek.cli.exit_codes import ExitCode
 from odradek.cli.shared.disk_words import disk_words, refusal_words
 from odradek.client.admin.disks import ReplicaOnDisk, replicas
-from odradek.client.admin.results import LogDirectoryDescription, ReplicaSize
 from odradek.client.errors import ConnectionFailed
+from odradek.client.results import LogDirectoryDescription, ReplicaSize
 from odradek.foundation.ids import TopicPartition
 from tests.cli.conftest import Shell
 

@@ -9,7 +9,7 @@ import pytest
 
 from odradek.cli.exit_codes import ExitCode
 from odradek.client.admin.emptying import DirectoryMove, plan_emptying
-from odradek.client.admin.results import LogDirectoryDescription, ReplicaSize
+from odradek.client.results import LogDirectoryDescription, ReplicaSize
 from odradek.foundation.errors import InvalidRequest, KafkaStorageError
 from odradek.foundation.ids import TopicPartition
 from tests.cli.conftest import Shell

@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from odradek.cli.shared.output import format_bytes, plain, print_json, render_table
-from odradek.client.admin.results import ConfigSource, ListedOffset
+from odradek.client.results import ConfigSource, ListedOffset
 from odradek.foundation.ids import TopicPartition
 
 

@@ -18,8 +18,8 @@ from odradek.cli.shared.options import CommandSession
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.plans import Plan
 from odradek.client.admin.reassignments import SIDES
-from odradek.client.admin.results import ResourceType
 from odradek.client.client import Client
+from odradek.client.results import ResourceType
 from odradek.foundation.ids import TopicPartition
 from tests.support.loop import VirtualTimeLoop
 from tests.support.whole_cluster import PORT, WholeCluster

@@ -9,8 +9,8 @@ import pytest
 
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.reassignments import SIDES
-from odradek.client.admin.results import ConfigChange, ResourceType
 from odradek.client.client import Client
+from odradek.client.results import ConfigChange, ResourceType
 from odradek.foundation import errors
 from odradek.foundation.ids import TopicPartition
 from odradek.metadata.image.image import PartitionImage

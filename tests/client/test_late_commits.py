@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from odradek.client.admin.groups import GroupAdmin
-from odradek.client.admin.results import CommittedOffset
 from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
 from odradek.client.consumer.group import GroupConsumer
 from odradek.client.producer.producer import Producer
+from odradek.client.results import CommittedOffset
 from odradek.foundation.errors import NotCoordinator
 from odradek.foundation.ids import TopicPartition
 from odradek.wire.protocol.api import ApiKey

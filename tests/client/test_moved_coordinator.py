@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 from odradek.client.admin.groups import GroupAdmin
-from odradek.client.admin.results import CommittedOffset
 from odradek.client.client import Client
 from odradek.client.consumer.group import GroupConsumer
+from odradek.client.results import CommittedOffset
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
 from tests.support.whole_cluster import PORT, WholeCluster

@@ -24,9 +24,9 @@ from odradek.client.admin.partition_states import (
     state_of,
 )
 from odradek.client.admin.reassignments import OngoingReassignment
-from odradek.client.admin.results import LogDirectoryDescription
 from odradek.client.client import Client
 from odradek.client.metadata import PartitionInfo
+from odradek.client.results import LogDirectoryDescription
 
 GIB = 1024**3
 

@@ -10,9 +10,9 @@ from typing import cast
 import pytest
 
 from odradek.client.admin.disks import find_refused_commits
-from odradek.client.admin.results import GroupDescription
 from odradek.client.client import Client
 from odradek.client.metadata import ClusterInfo, TopicInfo
+from odradek.client.results import GroupDescription
 from odradek.wire.protocol.group_partitions import OFFSETS_TOPIC
 
 TOPIC_AUTHORIZATION_FAILED = 29

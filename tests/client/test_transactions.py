@@ -7,12 +7,12 @@ from typing import TypeVar
 import pytest
 
 from odradek.client.admin.admin import Admin
-from odradek.client.admin.results import CommittedOffset
 from odradek.client.client import Client
 from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.topics import Consumer
 from odradek.client.errors import NoTransaction, TransactionAborted
 from odradek.client.producer.producer import Producer
+from odradek.client.results import CommittedOffset
 from odradek.foundation import errors, transaction_errors
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.transaction_errors import InvalidTransactionTimeout

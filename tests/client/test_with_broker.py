@@ -10,7 +10,13 @@ import pytest
 
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.logs import EARLIEST, LATEST, MAX_TIMESTAMP
-from odradek.client.admin.results import (
+from odradek.client.client import Client
+from odradek.client.consumer.blocks import ConsumerRecord
+from odradek.client.consumer.consumer import PartitionConsumer
+from odradek.client.consumer.group import GroupConsumer
+from odradek.client.consumer.oldest import timestamps_at
+from odradek.client.producer.producer import Producer
+from odradek.client.results import (
     AlterOperation,
     CommittedOffset,
     ConfigChange,
@@ -19,12 +25,6 @@ from odradek.client.admin.results import (
     ResourceType,
     TopicSpec,
 )
-from odradek.client.client import Client
-from odradek.client.consumer.blocks import ConsumerRecord
-from odradek.client.consumer.consumer import PartitionConsumer
-from odradek.client.consumer.group import GroupConsumer
-from odradek.client.consumer.oldest import timestamps_at
-from odradek.client.producer.producer import Producer
 from odradek.foundation import errors
 from odradek.foundation.ids import TopicPartition
 from odradek.wire.records.compression import Compression

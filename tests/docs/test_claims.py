@@ -19,7 +19,7 @@ from odradek import Admin, Client, Consumer, Producer
 from odradek.broker.requests.not_served import ABSENCES
 from odradek.broker.requests.table import HANDLERS
 from odradek.foundation.endpoints import SECURITY_PROTOCOLS
-from odradek.foundation.protection import SASL_MECHANISMS
+from odradek.foundation.settings.protection import SASL_MECHANISMS
 from odradek.wire.protocol.api import ApiKey
 from odradek_operator.resources.kinds import DEFINITIONS
 from tests.broker.replication import test_replica_chaos

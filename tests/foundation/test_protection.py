@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from odradek.foundation.errors import SettingError
-from odradek.foundation.protection import missing_protection
 from odradek.foundation.settings.areas.protection import (
     KEPT_BY_SASL,
     KEPT_BY_TLS,
@@ -17,6 +16,7 @@ from odradek.foundation.settings.areas.protection import (
 )
 from odradek.foundation.settings.broker_settings import Settings, all_settings, find_setting
 from odradek.foundation.settings.declaration import Kind, OneOf
+from odradek.foundation.settings.protection import missing_protection
 
 FACTS: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "kafka_4_1_settings.json").read_text())
 

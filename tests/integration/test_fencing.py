@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 
 from odradek.client.admin.admin import Admin
-from odradek.client.admin.results import (
+from odradek.client.client import Client
+from odradek.client.producer.producer import Producer
+from odradek.client.results import (
     AlterOperation,
     CommittedOffset,
     ConfigChange,
     ResourceType,
 )
-from odradek.client.client import Client
-from odradek.client.producer.producer import Producer
 from odradek.foundation.errors import NonEmptyGroup, OdradekError
 from odradek.foundation.ids import TopicPartition
 from tests.integration.conftest import MakeBroker

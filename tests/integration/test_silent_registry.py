@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from odradek.client.admin.admin import Admin
-from odradek.client.admin.results import CommittedOffset
 from odradek.client.client import Client
 from odradek.client.producer.producer import Producer
+from odradek.client.results import CommittedOffset
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
 from tests.support.broker_process import free_port

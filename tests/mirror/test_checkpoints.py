@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.client.admin.results import CommittedOffset
+from odradek.client.results import CommittedOffset
 from odradek.foundation.ids import TopicPartition
 from odradek.mirror.checkpoints import next_checkpoint, translate_offsets
 from odradek.mirror.flow_positions import offsets_to_write

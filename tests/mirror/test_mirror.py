@@ -12,8 +12,8 @@ import pytest
 from odradek import Producer
 from odradek.cli.groups.group_resets import Reset, apply_resets, plan_resets
 from odradek.client.admin.admin import Admin
-from odradek.client.admin.results import ConfigChange, ResourceType
 from odradek.client.client import Client
+from odradek.client.results import ConfigChange, ResourceType
 from odradek.foundation.errors import NonEmptyGroup, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
 from odradek.mirror import flow

@@ -12,10 +12,10 @@ import pytest
 
 from odradek import Producer
 from odradek.client.admin.groups import GroupAdmin
-from odradek.client.admin.results import CommittedOffset
 from odradek.client.admin.topics import TopicAdmin
 from odradek.client.client import Client
 from odradek.client.consumer.blocks import ConsumerRecord
+from odradek.client.results import CommittedOffset
 from odradek.foundation.ids import TopicPartition
 from odradek.mirror.mirror_maker import StoredPositions
 from odradek.mirror.positions import Mismatch

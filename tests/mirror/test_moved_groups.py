@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from odradek.client.admin.groups import GroupAdmin
-from odradek.client.admin.results import CommittedOffset
 from odradek.client.admin.topics import TopicAdmin
 from odradek.client.client import Client
 from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.group import GroupConsumer
 from odradek.client.producer.producer import Producer
+from odradek.client.results import CommittedOffset
 from odradek.foundation.ids import TopicPartition
 from odradek.mirror.formats import Checkpoint, parse_checkpoint, parse_heartbeat
 from odradek.mirror.topic_tail import tail

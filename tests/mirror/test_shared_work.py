@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from odradek.client.admin.results import CommittedOffset
+from odradek.client.results import CommittedOffset
 from odradek.foundation.ids import TopicPartition
 from odradek.mirror.bandwidth import Bandwidth
 from odradek.mirror.flow import translate_acl

@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
 from odradek.client.admin.configs import ConfigAdmin
-from odradek.client.admin.results import ConfigChange, ResourceType
 from odradek.client.admin.topics import TopicAdmin
 from odradek.client.client import Client
 from odradek.client.errors import ClientTimeout, ConnectionFailed
+from odradek.client.results import ConfigChange, ResourceType
 from odradek.foundation.errors import (
     InvalidReplicationFactor,
     OdradekError,

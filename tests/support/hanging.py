@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from odradek import Client
 from odradek.client.admin.configs import ConfigAdmin
-from odradek.client.admin.results import ConfigChange, ResourceType
+from odradek.client.results import ConfigChange, ResourceType
 from odradek.foundation.ids import TopicPartition
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.records.builder import build_batch

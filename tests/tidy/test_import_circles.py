@@ -1,7 +1,7 @@
 """No module imports itself by way of others, in no package: the parts of a circle can only be read all at once.
 
-Every import statement counts: also those inside functions and those for type checkers alone. Left out is the face of a
-package (`odradek/__init__.py`): it names modules deep inside, which take its version from there.
+Every import statement counts: also those inside functions and those for type checkers alone. So does the face of a
+package (`odradek/__init__.py`): it names modules deep inside, and none of them imports it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ def _imports(path: Path, modules: dict[str, Path]) -> Iterator[str]:
 
 def _graph(package: str) -> dict[str, set[str]]:
     modules = _modules(package)
-    del modules[package]
     return {
         name: {one for one in _imports(path, modules) if one in modules} for name, path in modules.items()
     }

@@ -15,7 +15,6 @@ from typing import Any
 
 import click
 
-from odradek import __version__
 from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.lazy import LazyGroup
 from odradek.cli.shared.connection_settings import GivenOptions
@@ -24,6 +23,7 @@ from odradek.cli.shared.interrupts import Terminated, exit_code_of
 from odradek.cli.shared.options import GlobalOptions, connection_options
 from odradek.cli.shared.output import print_error
 from odradek.foundation.errors import OdradekError
+from odradek.foundation.version import __version__
 
 VERBS = {
     "start": "odradek.cli.cluster.start:start",

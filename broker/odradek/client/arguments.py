@@ -9,16 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import NoneType
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.words import kind_of
 from odradek.wire.records.compression import Compression
 from odradek.wire.records.record import Headers
-
-if TYPE_CHECKING:
-    from odradek.client.client import Client
-    from odradek.client.sync.client import Client as BlockingClient
 
 Buffer = bytes | bytearray | memoryview
 GivenHeaders = Sequence[tuple[str, Buffer | None]]
@@ -28,42 +24,7 @@ T = TypeVar("T")
 _ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
 
 
-def client_of(given: object, user: str) -> Client:
-    """`given`, which has to be a Client. Raises TypeError, which shows how to make one for `user`, a class."""
-    from odradek.client.client import Client
-
-    if isinstance(given, Client):
-        return given
-    if _is_of_other_form(given, "odradek.client.sync"):
-        raise TypeError(
-            f"{user} takes a Client of asyncio, not one of odradek.sync; write: from odradek.sync import {user}"
-        )
-    name = user.lower()
-    raise TypeError(
-        f"{user} takes a Client, not {kind_of(given)}; write: "
-        f"async with Client('127.0.0.1:9092') as client, {user}(client) as {name}:"
-    )
-
-
-def blocking_client_of(given: object, user: str) -> BlockingClient:
-    """As `client_of`, for the synchronous form."""
-    from odradek.client.sync.client import Client
-
-    if isinstance(given, Client):
-        return given
-    if _is_of_other_form(given, "odradek.client.client"):
-        raise TypeError(
-            f"odradek.sync.{user} takes a Client of odradek.sync, not one of asyncio; "
-            "write: from odradek.sync import Client"
-        )
-    name = user.lower()
-    raise TypeError(
-        f"{user} takes a Client, not {kind_of(given)}; write: "
-        f"with Client('127.0.0.1:9092') as client, {user}(client) as {name}:"
-    )
-
-
-def _is_of_other_form(given: object, home: str) -> bool:
+def is_client_of(given: object, home: str) -> bool:
     """Whether `given` is a Client that a module in `home` defines; it is not imported to ask."""
     return type(given).__name__ == "Client" and type(given).__module__.startswith(home)
 

@@ -13,6 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.client.addresses import Address, parse_addresses
+from odradek.client.arguments import is_client_of
 from odradek.client.checked_calls import checking_arguments
 from odradek.client.connection import NO_FEATURES, BrokerConnection, BrokerFeatures
 from odradek.client.errors import (
@@ -39,6 +40,7 @@ from odradek.foundation.errors import (
     UnknownTopicOrPartition,
 )
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.words import kind_of
 from odradek.network.network import Network, SystemNetwork
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.errors import code_of
@@ -444,3 +446,18 @@ class Client:
 def _now() -> float:
     """The loop's time in seconds. Timers and deadlines use this one clock, also with virtual time."""
     return asyncio.get_running_loop().time()
+
+
+def client_of(given: object, user: str) -> Client:
+    """`given`, which has to be a Client. Raises TypeError, which shows how to make one for `user`, a class."""
+    if isinstance(given, Client):
+        return given
+    if is_client_of(given, "odradek.client.sync"):
+        raise TypeError(
+            f"{user} takes a Client of asyncio, not one of odradek.sync; write: from odradek.sync import {user}"
+        )
+    name = user.lower()
+    raise TypeError(
+        f"{user} takes a Client, not {kind_of(given)}; write: "
+        f"async with Client('127.0.0.1:9092') as client, {user}(client) as {name}:"
+    )

@@ -12,13 +12,13 @@ import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from odradek import __version__
 from odradek.client.addresses import Address
 from odradek.client.denials import note_answer
 from odradek.client.errors import ClientTimeout, ConnectionFailed, UnsupportedByBroker, error_for
 from odradek.client.exchange import Exchange
 from odradek.foundation.errors import InvalidRequest, UnsupportedVersion
 from odradek.foundation.ids import ANONYMOUS
+from odradek.foundation.version import __version__
 from odradek.network.network import Network
 from odradek.wire.protocol import codec, messages
 from odradek.wire.protocol.api import ApiKey

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from odradek.client.admin.results import CommittedOffset
 from odradek.client.connection import BrokerConnection
 from odradek.client.partition_rows import build_commit_rows
+from odradek.client.results import CommittedOffset
 from odradek.foundation.ids import TopicPartition
 from odradek.wire.protocol.api import ApiKey
 

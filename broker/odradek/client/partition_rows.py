@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol, TypeVar
 
-from odradek.client.admin.results import CommittedOffset
+from odradek.client.results import CommittedOffset
 from odradek.foundation.ids import TopicPartition, by_topic
 
 Rows = list[dict[str, object]]

@@ -15,9 +15,9 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from odradek.client.admin.groups import CONSUMER_PROTOCOL, GroupAdmin
-from odradek.client.admin.results import CommittedOffset
 from odradek.client.client import Client
 from odradek.client.producer.producer import Producer
+from odradek.client.results import CommittedOffset
 from odradek.foundation.errors import GroupIdNotFound
 from odradek.foundation.ids import TopicPartition
 from odradek.mirror.formats import Checkpoint, TopicIds, checkpoint_key, checkpoint_value, topics_header

@@ -16,9 +16,9 @@ from typing import Final
 from odradek.client.admin.acls import AclAdmin
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.logs import LATEST, LogAdmin
-from odradek.client.admin.results import ListedOffset
 from odradek.client.client import Client
 from odradek.client.errors import UnsupportedByBroker
+from odradek.client.results import ListedOffset
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.mirror_limits import MIRROR_ENDS_SECONDS

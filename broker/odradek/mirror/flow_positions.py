@@ -17,11 +17,11 @@ from typing import Final
 
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
-from odradek.client.admin.results import CommittedOffset
 from odradek.client.client import Client
 from odradek.client.errors import ClientTimeout, ConnectionFailed
 from odradek.client.metadata import NO_TOPIC_ID
 from odradek.client.producer.producer import Producer
+from odradek.client.results import CommittedOffset
 from odradek.foundation.errors import GroupIdNotFound, NonEmptyGroup, OdradekError, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.mirror_limits import MIRROR_STORED_OFFSETS_READ_MAX

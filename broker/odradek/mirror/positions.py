@@ -11,8 +11,8 @@ import json
 import uuid
 from typing import Final, NamedTuple
 
-from odradek.client.admin.results import CommittedOffset
 from odradek.client.metadata import NO_TOPIC_ID
+from odradek.client.results import CommittedOffset
 from odradek.mirror.source_batches import Position
 
 _CLUSTER: Final = "cluster"

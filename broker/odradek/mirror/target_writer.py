@@ -16,13 +16,13 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from odradek.client.admin.results import CommittedOffset
 from odradek.client.client import Client
 from odradek.client.consumer.membership import Membership
 from odradek.client.group_metadata import GroupMetadata
 from odradek.client.producer.batches import NO_IDENTITY
 from odradek.client.producer.requests import initialize_producer_id
 from odradek.client.producer.transaction_requests import TransactionRequests
+from odradek.client.results import CommittedOffset
 from odradek.foundation.errors import IllegalGeneration, OdradekError
 from odradek.foundation.ids import TopicPartition
 from odradek.mirror.passed import PassedBatch

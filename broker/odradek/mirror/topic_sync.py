@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from odradek.client.admin.configs import ConfigAdmin
-from odradek.client.admin.results import (
+from odradek.client.admin.topics import TopicAdmin
+from odradek.client.client import Client
+from odradek.client.results import (
     AlterOperation,
     ConfigChange,
     ConfigEntry,
@@ -20,8 +22,6 @@ from odradek.client.admin.results import (
     ResourceType,
     TopicSpec,
 )
-from odradek.client.admin.topics import TopicAdmin
-from odradek.client.client import Client
 from odradek.foundation.errors import (
     InvalidReplicationFactor,
     OdradekError,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast, runtim
 from odradek.foundation.endpoints import SECURITY_PROTOCOLS
 from odradek.foundation.errors import SettingError
 from odradek.foundation.ids import ANONYMOUS
-from odradek.foundation.protection import WITH_SASL, WITH_TLS
+from odradek.foundation.settings.protection import WITH_SASL, WITH_TLS
 from odradek.network.network import Network, ProtocolFactory
 from odradek.network.tls import TlsStream, handshake_failure_text, tls_receive_buffer
 from odradek.security.authentication.credentials import Credentials, client_credentials

@@ -20,7 +20,7 @@ from odradek.client.admin.brokers import BrokerAdmin
 from odradek.client.admin.disks import directories
 from odradek.client.admin.logs import LogAdmin
 from odradek.client.admin.plans import plan_drain
-from odradek.client.admin.results import AlterOperation, ConfigChange, ConfigSource, ResourceType
+from odradek.client.results import AlterOperation, ConfigChange, ConfigSource, ResourceType
 from odradek.foundation.errors import BrokerIdNotRegistered, InvalidRequest, OdradekError
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.zookeeper_login import ZookeeperLogin

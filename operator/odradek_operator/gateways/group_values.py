@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from odradek.client.admin.groups import ZOOKEEPER
-from odradek.client.admin.results import GroupMember
+from odradek.client.results import GroupMember
 from odradek.foundation.ids import TopicPartition
 
 

@@ -14,15 +14,15 @@ from typing import Final, NamedTuple
 
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.logs import EARLIEST, LATEST
-from odradek.client.admin.results import (
+from odradek.client.client import Client
+from odradek.client.errors import ClientTimeout, ConnectionFailed
+from odradek.client.metadata import NO_LEADER, ClusterInfo
+from odradek.client.results import (
     AlterOperation,
     CommittedOffset,
     ConfigChange,
     ResourceType,
 )
-from odradek.client.client import Client
-from odradek.client.errors import ClientTimeout, ConnectionFailed
-from odradek.client.metadata import NO_LEADER, ClusterInfo
 from odradek.foundation.errors import GroupIdNotFound, OdradekError
 from odradek.foundation.ids import TopicPartition
 from odradek_operator.gateways.group_values import (

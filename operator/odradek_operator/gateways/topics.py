@@ -16,7 +16,10 @@ from typing import Final, TypeVar
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.logs import EARLIEST, LATEST
 from odradek.client.admin.reassignments import OngoingReassignment
-from odradek.client.admin.results import (
+from odradek.client.client import Client
+from odradek.client.errors import ClientTimeout, ConnectionFailed
+from odradek.client.metadata import NO_LEADER, TopicInfo
+from odradek.client.results import (
     AlterOperation,
     ConfigChange,
     ConfigEntry,
@@ -24,9 +27,6 @@ from odradek.client.admin.results import (
     ResourceType,
     TopicSpec,
 )
-from odradek.client.client import Client
-from odradek.client.errors import ClientTimeout, ConnectionFailed
-from odradek.client.metadata import NO_LEADER, TopicInfo
 from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
 from odradek_operator.gateways.topic_values import (

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from odradek.foundation.errors import SettingError
-from odradek.foundation.protection import missing_protection, refusal_of_key
 from odradek.foundation.settings.areas.protection import protection_setting_of
 from odradek.foundation.settings.broker_settings import find_setting
 from odradek.foundation.settings.declaration import EachOf, Kind, OneOf, Range, Setting
+from odradek.foundation.settings.protection import missing_protection, refusal_of_key
 from odradek.foundation.words import nearest_name
 from odradek_operator.resources.schema import INT32_MAX, INT64_MAX, Schema
 

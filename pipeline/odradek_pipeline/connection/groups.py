@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from odradek.client.admin.groups import GroupAdmin
-from odradek.client.admin.results import CommittedOffset
+from odradek.client.results import CommittedOffset
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
 from odradek_pipeline.connection.clients import make_client

@@ -11,9 +11,9 @@ from typing import Final
 
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.logs import EARLIEST, LATEST
-from odradek.client.admin.results import ResourceType
 from odradek.client.client import Client
 from odradek.client.metadata import ClusterInfo
+from odradek.client.results import ResourceType
 from odradek.foundation.errors import OdradekError
 from odradek_pipeline.connection.clients import connect_client
 from odradek_pipeline.errors import PipelineError

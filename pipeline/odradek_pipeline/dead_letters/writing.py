@@ -15,8 +15,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from odradek.client.admin.admin import Admin
-from odradek.client.admin.results import ResourceType
 from odradek.client.producer.producer import Producer
+from odradek.client.results import ResourceType
 from odradek.foundation.errors import TopicAlreadyExists
 from odradek_pipeline.connection.client_loop import ClientLoop
 from odradek_pipeline.connection.clients import connect_client

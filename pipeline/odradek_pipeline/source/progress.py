@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from odradek.client.admin.groups import GroupAdmin
-from odradek.client.admin.results import CommittedOffset
+from odradek.client.results import CommittedOffset
 from odradek.foundation.errors import OdradekError
 from odradek_pipeline.connection.client_loop import ClientLoop
 from odradek_pipeline.settings.options import CONNECTION, Options

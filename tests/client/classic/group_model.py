@@ -25,7 +25,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from unittest import mock
 
-from odradek.client.admin.results import ListedOffset
 from odradek.client.classic import connector as connector_module
 from odradek.client.classic import lease as lease_module
 from odradek.client.classic import streams as streams_module
@@ -35,6 +34,7 @@ from odradek.client.classic.properties import CONSUMER, Properties
 from odradek.client.classic.registrations import STATIC, WHITE_LIST, Registration
 from odradek.client.classic.streams import AsyncKafkaStream, StreamBuffer
 from odradek.client.metadata import NO_LEADER
+from odradek.client.results import ListedOffset
 from odradek.foundation.errors import LeaderNotAvailable, OdradekError
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.registry_errors import NoNode

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 
 from odradek.client.admin.admin import Admin
-from odradek.client.admin.results import AlterOperation, CommittedOffset, ConfigChange, ResourceType
 from odradek.client.client import Client
 from odradek.client.consumer.blocks import ConsumerRecord
 from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.group import GroupConsumer
 from odradek.client.errors import UnsupportedByBroker
 from odradek.client.producer.producer import Producer
+from odradek.client.results import AlterOperation, CommittedOffset, ConfigChange, ResourceType
 from odradek.foundation.errors import UnknownTopicOrPartition, UnsupportedForMessageFormat
 from odradek.foundation.ids import TopicPartition
 from tests.support.first_kafka import FirstKafka

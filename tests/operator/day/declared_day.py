@@ -16,9 +16,9 @@ from enum import StrEnum
 from random import Random
 from typing import Any, Final
 
-from odradek.client.admin.results import ConfigChange, ResourceType
 from odradek.client.admin.scram import ScramRemoval
 from odradek.client.client import Client
+from odradek.client.results import ConfigChange, ResourceType
 from odradek.foundation.errors import OdradekError
 from odradek.security.authorization.filters import AclFilter
 from odradek_operator.gateways.brokers import BrokerClients

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek import __version__
+from odradek.foundation.version import __version__
 from odradek_operator.foundation.versions import Refusal, Series, check, is_version, newer_of, page, series_of
 
 TABLE = (

@@ -12,8 +12,8 @@ import pytest
 
 from odradek.client.admin.brokers import DrainProgress
 from odradek.client.admin.disks import Directories
-from odradek.client.admin.results import LogDirectoryDescription
 from odradek.client.errors import ConnectionFailed
+from odradek.client.results import LogDirectoryDescription
 from odradek.foundation.errors import InvalidRequest
 from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways import cluster_admin

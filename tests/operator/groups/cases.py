@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from odradek.client.admin.results import GroupMember
+from odradek.client.results import GroupMember
 from odradek.foundation.ids import TopicPartition
 from odradek_operator.gateways.group_values import ActualGroup, GroupsSeen, PartitionEnds
 from odradek_operator.reconcilers.consumer_group.facts import (

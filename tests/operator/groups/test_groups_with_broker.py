@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from odradek.client.admin.results import CommittedOffset
 from odradek.client.client import Client
 from odradek.client.producer.producer import Producer
+from odradek.client.results import CommittedOffset
 from odradek.foundation.ids import TopicPartition
 from odradek_operator.gateways.groups import BrokerGroups
 from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odradek.client.admin.results import GroupMember
+from odradek.client.results import GroupMember
 from odradek.foundation.ids import TopicPartition
 from odradek_operator.gateways.group_values import (
     ActualGroup,

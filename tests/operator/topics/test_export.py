@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helm.generate.yaml_text import read_document, read_documents
-from odradek.client.admin.results import ConfigChange, ResourceType
+from odradek.client.results import ConfigChange, ResourceType
 from odradek_operator.gateways.kubernetes import TOPICS
 from odradek_operator.gateways.topic_values import ActualPartition, ActualTopic
 from odradek_operator.main.cli import main

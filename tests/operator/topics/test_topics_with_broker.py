@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from odradek.client.admin.results import ConfigSource, ResourceType
+from odradek.client.results import ConfigSource, ResourceType
 from odradek.foundation.errors import UnknownTopicOrPartition
 from odradek_operator.gateways.kubernetes import CLUSTERS, CONFIG_MAPS, TOPICS
 from odradek_operator.gateways.topics import BrokerTopics

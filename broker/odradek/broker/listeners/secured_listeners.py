@@ -17,8 +17,8 @@ from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.endpoints import Endpoint
 from odradek.foundation.errors import SettingError
 from odradek.foundation.limits import LOGIN_SECONDS_MAX
-from odradek.foundation.protection import WITH_SASL, WITH_TLS
 from odradek.foundation.settings.broker_settings import Settings
+from odradek.foundation.settings.protection import WITH_SASL, WITH_TLS
 from odradek.foundation.tasks import TaskOwner
 from odradek.network.connection import Dispatch
 from odradek.network.login_bounds import LoginBounds

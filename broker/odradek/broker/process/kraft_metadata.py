@@ -23,8 +23,8 @@ from typing import Final
 from odradek.broker.process.kraft_access import KINDS as ACCESS_KINDS
 from odradek.broker.process.kraft_access import KraftAccess, text_at
 from odradek.foundation.errors import CorruptRecord, InvalidRequest
-from odradek.foundation.protection import missing_protection
 from odradek.foundation.settings.broker_settings import find_setting
+from odradek.foundation.settings.protection import missing_protection
 from odradek.storage.files import Disk
 from odradek.wire.protocol.varint import read_unsigned_varint
 from odradek.wire.records.batch import split

@@ -14,9 +14,14 @@ from odradek.broker.requests import late
 from odradek.broker.requests.config_resources import ConfigResourceType
 from odradek.foundation.endpoints import Endpoint
 from odradek.foundation.errors import DependencyError, InvalidRequest, SettingError
-from odradek.foundation.protection import WITH_SASL, WITH_TLS, is_store_of_listener, missing_protections
 from odradek.foundation.settings.areas.protection import LISTENER_PREFIX
 from odradek.foundation.settings.broker_settings import Settings, find_listeners, find_setting
+from odradek.foundation.settings.protection import (
+    WITH_SASL,
+    WITH_TLS,
+    is_store_of_listener,
+    missing_protections,
+)
 from odradek.metadata.controller.config_plans import incremental_texts, require_texts
 from odradek.metadata.controller.requests import AlterConfigOp, ConfigOperation, Resource
 from odradek.metadata.image.cordons import CORDON_KEY, EVERY_DIRECTORY

@@ -8,8 +8,8 @@ from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.shared.options import CommandSession
 from odradek.cli.shared.output import Document, format_bytes, print_error, show
 from odradek.client.admin.disks import Directories, ReplicaOnDisk, directories, replicas, volumes
-from odradek.client.admin.results import LogDirectoryDescription
 from odradek.client.client import Client
+from odradek.client.results import LogDirectoryDescription
 from odradek.foundation.errors import OdradekError
 
 

@@ -14,9 +14,9 @@ from odradek.cli.shared.output import Document, plain
 from odradek.client.admin.disks import find_refused_commits
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
-from odradek.client.admin.results import CommittedOffset, GroupDescription, GroupMember
 from odradek.client.client import Client
 from odradek.client.consumer.oldest import timestamps_at
+from odradek.client.results import CommittedOffset, GroupDescription, GroupMember
 from odradek.foundation.ids import TopicPartition
 
 

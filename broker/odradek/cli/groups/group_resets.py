@@ -22,8 +22,8 @@ from odradek.cli.shared.partition_names import find_named_partitions
 from odradek.cli.shared.times import parse_duration_ms, parse_moment_ms
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
-from odradek.client.admin.results import CommittedOffset
 from odradek.client.client import Client
+from odradek.client.results import CommittedOffset
 from odradek.foundation.errors import (
     GroupIdNotFound,
     GroupSubscribedToTopic,

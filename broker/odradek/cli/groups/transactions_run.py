@@ -15,7 +15,6 @@ from odradek.cli.shared.partition_names import find_named_partitions
 from odradek.cli.shared.times import format_moment, format_seconds, parse_duration_ms
 from odradek.cli.shared.watch import look
 from odradek.client.admin.logs import LogAdmin
-from odradek.client.admin.results import ProducerOnPartition
 from odradek.client.admin.transactions import (
     OpenTransaction,
     TransactionAdmin,
@@ -23,6 +22,7 @@ from odradek.client.admin.transactions import (
     TransactionListing,
 )
 from odradek.client.client import Client
+from odradek.client.results import ProducerOnPartition
 from odradek.foundation.ids import TopicPartition
 
 

@@ -13,8 +13,8 @@ from odradek.cli.shared.options import CommandSession
 from odradek.cli.shared.output import failure_fields, print_errors, say, show, show_document, state_in_color
 from odradek.cli.shared.watch import look
 from odradek.client.admin.groups import ZOOKEEPER, GroupAdmin
-from odradek.client.admin.results import GroupListing
 from odradek.client.client import Client
+from odradek.client.results import GroupListing
 from odradek.client.suggestions import with_suggestions
 from odradek.foundation.errors import GroupIdNotFound, OdradekError
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from odradek.cli.shared.output import Styled, bad, format_bytes, warning
 from odradek.client.admin.disks import volumes
 from odradek.client.admin.health import DirectoryStatus, directory_status
-from odradek.client.admin.results import LogDirectoryDescription
+from odradek.client.results import LogDirectoryDescription
 
 
 def disk_words(directories: Sequence[LogDirectoryDescription]) -> str | None:

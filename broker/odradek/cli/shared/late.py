@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from odradek.client.addresses import parse_addresses as parse_addresses
     from odradek.client.admin.configs import ConfigAdmin as ConfigAdmin
     from odradek.client.admin.groups import GroupAdmin as GroupAdmin
-    from odradek.client.admin.results import ResourceType as ResourceType
     from odradek.client.client import Client as Client
     from odradek.client.errors import ClientTimeout as ClientTimeout
     from odradek.client.errors import ConnectionFailed as ConnectionFailed
+    from odradek.client.results import ResourceType as ResourceType
     from odradek.client.suggestions import with_suggestion as with_suggestion
     from odradek.client.topic_settings import TOPIC_SETTINGS as TOPIC_SETTINGS
     from odradek.foundation.client_limits import COMPLETION_SECONDS_MAX as COMPLETION_SECONDS_MAX
@@ -46,7 +46,7 @@ else:
             "replace_file": "odradek.cli.shared.atomic_files",
             "ConfigAdmin": "odradek.client.admin.configs",
             "GroupAdmin": "odradek.client.admin.groups",
-            "ResourceType": "odradek.client.admin.results",
+            "ResourceType": "odradek.client.results",
             "Client": "odradek.client.client",
             "ClientTimeout": "odradek.client.errors",
             "ConnectionFailed": "odradek.client.errors",

@@ -18,15 +18,15 @@ from odradek.client.admin.brokers import BrokerAdmin
 from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.disks import find_refused_topics
 from odradek.client.admin.reassignments import ReassignmentAdmin
-from odradek.client.admin.results import (
+from odradek.client.admin.topics import TopicAdmin
+from odradek.client.client import Client
+from odradek.client.metadata import NO_LEADER
+from odradek.client.results import (
     AlterOperation,
     ConfigChange,
     LogDirectoryDescription,
     ResourceType,
 )
-from odradek.client.admin.topics import TopicAdmin
-from odradek.client.client import Client
-from odradek.client.metadata import NO_LEADER
 from odradek.foundation.errors import (
     ElectionNotNeeded,
     OdradekError,

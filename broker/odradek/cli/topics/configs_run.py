@@ -5,7 +5,7 @@ from __future__ import annotations
 from odradek.cli.shared.options import CommandSession, parse_assignments
 from odradek.cli.shared.output import plain, say, show, warn
 from odradek.client.admin.configs import ConfigAdmin
-from odradek.client.admin.results import AlterOperation, ConfigChange, ConfigEntry, ResourceType
+from odradek.client.results import AlterOperation, ConfigChange, ConfigEntry, ResourceType
 
 DEFAULT_NAME = "default"
 

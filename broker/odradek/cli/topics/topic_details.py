@@ -8,10 +8,10 @@ from odradek.cli.shared.output import Document
 from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.admin.partition_states import PartitionState, Problem, partition_states
-from odradek.client.admin.results import ConfigSource, ResourceType
 from odradek.client.admin.topics import TopicAdmin
 from odradek.client.client import Client
 from odradek.client.metadata import TopicInfo
+from odradek.client.results import ConfigSource, ResourceType
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
 

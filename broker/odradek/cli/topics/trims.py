@@ -15,8 +15,8 @@ from odradek.cli.shared.partition_names import find_named_partitions
 from odradek.cli.shared.times import parse_moment_ms
 from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
-from odradek.client.admin.results import ResourceType
 from odradek.client.client import Client
+from odradek.client.results import ResourceType
 from odradek.foundation.errors import OdradekError, OffsetOutOfRange, PolicyViolation
 from odradek.foundation.ids import TopicPartition, by_topic
 

@@ -16,12 +16,12 @@ from odradek.cli.shared.options import (
 from odradek.cli.shared.output import count, failure_fields, print_errors, show_document, warn
 from odradek.client.admin.disks import find_refused_topics
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
-from odradek.client.admin.results import (
+from odradek.client.admin.topics import TopicAdmin
+from odradek.client.client import Client
+from odradek.client.results import (
     LogDirectoryDescription,
     TopicSpec,
 )
-from odradek.client.admin.topics import TopicAdmin
-from odradek.client.client import Client
 from odradek.client.suggestions import with_suggestions
 from odradek.foundation.errors import (
     OdradekError,

@@ -11,8 +11,7 @@ from odradek.client.admin.quotas import QuotaAdmin
 from odradek.client.admin.scram import ScramAdmin
 from odradek.client.admin.topics import TopicAdmin
 from odradek.client.admin.transactions import TransactionAdmin
-from odradek.client.arguments import client_of
-from odradek.client.client import Client
+from odradek.client.client import Client, client_of
 
 
 class Admin:

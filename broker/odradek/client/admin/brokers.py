@@ -20,10 +20,10 @@ from odradek.client.admin.load_measuring import measure_load
 from odradek.client.admin.logs import LogAdmin
 from odradek.client.admin.plans import Plan, Racks
 from odradek.client.admin.reassignments import SIDES, OngoingReassignment, ReassignmentAdmin
-from odradek.client.admin.results import AlterOperation, ConfigChange, LogDirectoryDescription, ResourceType
 from odradek.client.checked_calls import checking_arguments
 from odradek.client.client import Client
 from odradek.client.errors import raise_for
+from odradek.client.results import AlterOperation, ConfigChange, LogDirectoryDescription, ResourceType
 from odradek.foundation.errors import BrokerNotAvailable, NoReassignmentInProgress, OdradekError, RequestError
 from odradek.foundation.ids import TopicPartition
 from odradek.wire.protocol.api import ApiKey

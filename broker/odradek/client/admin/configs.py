@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from odradek.client.admin.results import AlterOperation, ConfigChange, ConfigEntry, ConfigSource, ResourceType
 from odradek.client.checked_calls import checking_arguments
 from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
 from odradek.client.errors import UnsupportedByBroker, error_for, raise_first
+from odradek.client.results import AlterOperation, ConfigChange, ConfigEntry, ConfigSource, ResourceType
 from odradek.foundation.client_limits import CONFIG_RESOURCES_PER_REQUEST_MAX
 from odradek.foundation.errors import OdradekError
 from odradek.wire.protocol.api import ApiKey

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from odradek.client.admin.logs import LogAdmin
-from odradek.client.admin.results import GroupDescription, LogDirectoryDescription
 from odradek.client.client import Client
 from odradek.client.errors import ClientTimeout
+from odradek.client.results import GroupDescription, LogDirectoryDescription
 from odradek.foundation.client_limits import BROKER_ANSWER_SECONDS_MAX
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition

@@ -14,9 +14,9 @@ from typing import Final
 from odradek.client.admin.brokers import CORDON_KEY, EVERY_DIRECTORY
 from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.logs import LogAdmin
-from odradek.client.admin.results import AlterOperation, ConfigChange, LogDirectoryDescription, ResourceType
 from odradek.client.client import Client
 from odradek.client.errors import raise_first
+from odradek.client.results import AlterOperation, ConfigChange, LogDirectoryDescription, ResourceType
 from odradek.foundation.errors import InvalidRequest, KafkaStorageError
 from odradek.foundation.ids import TopicPartition
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from odradek.client.admin.results import CommittedOffset, GroupDescription, GroupListing, GroupMember
 from odradek.client.checked_calls import checking_arguments
 from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
 from odradek.client.errors import UnsupportedByBroker, raise_for
 from odradek.client.group_metadata import GroupMetadata, commit
 from odradek.client.partition_rows import list_answer_rows, numbers_by_topic, rows_by_topic
+from odradek.client.results import CommittedOffset, GroupDescription, GroupListing, GroupMember
 from odradek.foundation.errors import (
     GroupIdNotFound,
     GroupSubscribedToTopic,

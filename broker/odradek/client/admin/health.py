@@ -11,7 +11,7 @@ from typing import Final
 
 from odradek.client.admin.partition_states import PartitionState, Problem, count_problems
 from odradek.client.admin.reassignments import OngoingReassignment
-from odradek.client.admin.results import LogDirectoryDescription
+from odradek.client.results import LogDirectoryDescription
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.words import count
 

@@ -23,10 +23,10 @@ from odradek.client.admin.partition_states import (
     moves_under_way,
     partition_states,
 )
-from odradek.client.admin.results import GroupListing, LogDirectoryDescription
 from odradek.client.client import Client
 from odradek.client.errors import ClientTimeout, raise_for
 from odradek.client.metadata import NO_LEADER, BrokerInfo
+from odradek.client.results import GroupListing, LogDirectoryDescription
 from odradek.foundation.client_limits import HEALTH_ANSWER_SECONDS_MAX
 from odradek.foundation.errors import NotController, OdradekError, RequestTimedOut
 from odradek.foundation.ids import TopicPartition

@@ -7,18 +7,18 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from odradek.client.admin.results import (
+from odradek.client.checked_calls import checking_arguments
+from odradek.client.client import Client
+from odradek.client.errors import RETRIABLE, error_for, raise_for
+from odradek.client.metadata import NO_LEADER
+from odradek.client.partition_rows import list_answer_rows, numbers_by_topic, rows_by_topic
+from odradek.client.results import (
     ClusterDescription,
     ListedOffset,
     LogDirectoryDescription,
     ProducerOnPartition,
     ReplicaSize,
 )
-from odradek.client.checked_calls import checking_arguments
-from odradek.client.client import Client
-from odradek.client.errors import RETRIABLE, error_for, raise_for
-from odradek.client.metadata import NO_LEADER
-from odradek.client.partition_rows import list_answer_rows, numbers_by_topic, rows_by_topic
 from odradek.foundation.errors import LeaderNotAvailable, OdradekError
 from odradek.foundation.ids import TopicPartition
 from odradek.wire.protocol.api import ApiKey

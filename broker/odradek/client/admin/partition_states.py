@@ -16,9 +16,9 @@ from typing import Final, TypeVar
 
 from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.reassignments import OngoingReassignment, ReassignmentAdmin
-from odradek.client.admin.results import ResourceType
 from odradek.client.client import Client
 from odradek.client.metadata import NO_LEADER, PartitionInfo, TopicInfo
+from odradek.client.results import ResourceType
 from odradek.foundation.client_limits import HEALTH_ANSWER_SECONDS_MAX
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition

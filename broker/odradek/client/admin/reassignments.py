@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.plans import Plan
-from odradek.client.admin.results import AlterOperation, ConfigChange, ResourceType
 from odradek.client.checked_calls import checking_arguments
 from odradek.client.client import Client
 from odradek.client.errors import error_for, raise_for
 from odradek.client.partition_rows import list_answer_rows, numbers_by_topic, rows_by_topic
+from odradek.client.results import AlterOperation, ConfigChange, ResourceType
 from odradek.foundation.errors import NotController, OdradekError
 from odradek.foundation.ids import TopicPartition
 from odradek.wire.protocol.api import ApiKey

@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from odradek.client.admin.configs import ConfigAdmin
-from odradek.client.admin.results import CreatedTopic, ResourceType, TopicSpec
 from odradek.client.arguments import config_text, topic_name
 from odradek.client.checked_calls import checking_arguments
 from odradek.client.client import Client
 from odradek.client.errors import error_for, raise_first, raise_for
 from odradek.client.metadata import NO_TOPIC_ID, TopicInfo
+from odradek.client.results import CreatedTopic, ResourceType, TopicSpec
 from odradek.foundation.errors import LeaderNotAvailable, OdradekError
 from odradek.wire.protocol.api import ApiKey
 

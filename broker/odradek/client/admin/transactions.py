@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from odradek.client.admin.logs import LogAdmin
-from odradek.client.admin.results import ProducerOnPartition
 from odradek.client.checked_calls import checking_arguments
 from odradek.client.client import Client
 from odradek.client.errors import raise_for
 from odradek.client.partition_rows import list_answer_rows
+from odradek.client.results import ProducerOnPartition
 from odradek.foundation.errors import InvalidRequest
 from odradek.foundation.ids import TopicPartition, flat
 from odradek.foundation.transaction_errors import TransactionalIdNotFound

@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from odradek import __version__
 from odradek.client.client import Client
 from odradek.client.connection import SOFTWARE_NAME, read_finalized_features
 from odradek.client.errors import raise_for
+from odradek.foundation.version import __version__
 from odradek.wire.protocol.api import ApiKey
 
 if TYPE_CHECKING:

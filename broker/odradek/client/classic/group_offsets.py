@@ -8,12 +8,12 @@ from typing import Final, NamedTuple
 
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
-from odradek.client.admin.results import CommittedOffset, ListedOffset
 from odradek.client.classic.errors import OutOfRangeException
 from odradek.client.classic.group_nodes import GroupNodes
 from odradek.client.classic.properties import Properties
 from odradek.client.client import Client
 from odradek.client.errors import RETRIABLE_OR_LATE, ClientTimeout
+from odradek.client.results import CommittedOffset, ListedOffset
 from odradek.foundation.client_limits import CONSUMER_FIRST_OFFSETS_SECONDS_MAX
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition

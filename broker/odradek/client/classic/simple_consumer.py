@@ -12,13 +12,13 @@ from time import time_ns
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.client.addresses import Address
-from odradek.client.admin.results import ListedOffset
 from odradek.client.classic.errors import InvalidConfigException
 from odradek.client.classic.message_sets import ByteBufferMessageSet
 from odradek.client.classic.properties import SIMPLE_CONSUMER, Properties
 from odradek.client.connection import BrokerConnection
 from odradek.client.consumer.fetches import CompletedFetch, FetchBounds, fetch_on
 from odradek.client.errors import ClientClosed, ConnectionFailed, raise_for
+from odradek.client.results import ListedOffset
 from odradek.foundation.errors import UnknownTopicOrPartition, UnsupportedVersion
 from odradek.foundation.ids import TopicPartition
 from odradek.network.network import Network, SystemNetwork

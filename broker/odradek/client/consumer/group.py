@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
-from odradek.client.admin.results import CommittedOffset, ListedOffset
 from odradek.client.client import Client
 from odradek.client.consumer.ahead import ReadAhead
 from odradek.client.consumer.assignors import Subscriber, assign_range
@@ -27,6 +26,7 @@ from odradek.client.consumer.membership import Joined, Membership
 from odradek.client.consumer.outage import Outage
 from odradek.client.errors import RETRIABLE_OR_LATE, ClientClosed
 from odradek.client.group_metadata import GroupMetadata
+from odradek.client.results import CommittedOffset, ListedOffset
 from odradek.foundation.errors import (
     FencedInstanceId,
     IllegalGeneration,

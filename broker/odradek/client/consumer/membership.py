@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from odradek.client.admin.results import CommittedOffset
 from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
 from odradek.client.consumer.assignors import RANGE
@@ -15,6 +14,7 @@ from odradek.client.consumer.outage import COORDINATOR, Outage
 from odradek.client.errors import ClientTimeout, ConnectionFailed, raise_for
 from odradek.client.group_metadata import GroupMetadata, commit
 from odradek.client.partition_rows import list_answer_rows
+from odradek.client.results import CommittedOffset
 from odradek.foundation.errors import MemberIdRequired
 from odradek.foundation.ids import TopicPartition, by_topic, flat
 from odradek.wire.protocol.api import ApiKey

@@ -17,9 +17,9 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from odradek.client.admin.logs import EARLIEST, LogAdmin
-from odradek.client.arguments import client_of, topic_name
+from odradek.client.arguments import topic_name
 from odradek.client.checked_calls import checking_arguments
-from odradek.client.client import Client
+from odradek.client.client import Client, client_of
 from odradek.client.consumer.ahead import ReadAhead
 from odradek.client.consumer.blocks import ConsumerRecord
 from odradek.client.consumer.consumer import RESET_TIMESTAMPS, PartitionConsumer

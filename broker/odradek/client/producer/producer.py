@@ -15,7 +15,6 @@ from odradek.client.arguments import (
     Buffer,
     GivenHeaders,
     all_record_bytes,
-    client_of,
     find_acks,
     find_compression,
     record_parts,
@@ -23,7 +22,7 @@ from odradek.client.arguments import (
     whole_number,
 )
 from odradek.client.checked_calls import checking_arguments
-from odradek.client.client import Client
+from odradek.client.client import Client, client_of
 from odradek.client.errors import ClientClosed, NoTransaction
 from odradek.client.metadata import NO_LEADER
 from odradek.client.producer.audit import Audit

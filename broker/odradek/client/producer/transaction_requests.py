@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from odradek.client.admin.results import CommittedOffset
 from odradek.client.client import Client
 from odradek.client.errors import RETRIABLE_OR_LATE, raise_for
 from odradek.client.group_metadata import GroupMetadata
 from odradek.client.partition_rows import build_commit_rows, list_answer_rows, numbers_by_topic
 from odradek.client.producer.batches import NO_IDENTITY, ProducerIdAndEpoch
+from odradek.client.results import CommittedOffset
 from odradek.foundation.ids import NO_PRODUCER_ID, TopicPartition
 from odradek.foundation.transaction_errors import InvalidProducerEpoch, OperationNotAttempted, ProducerFenced
 from odradek.wire.protocol.api import ApiKey

@@ -12,8 +12,7 @@ from odradek.client.admin.reassignments import ReassignmentAdmin
 from odradek.client.admin.scram import ScramAdmin
 from odradek.client.admin.topics import TopicAdmin
 from odradek.client.admin.transactions import TransactionAdmin
-from odradek.client.arguments import blocking_client_of
-from odradek.client.sync.client import Client
+from odradek.client.sync.client import Client, blocking_client_of
 from odradek.client.sync.faces import Face, blocking
 
 

@@ -6,11 +6,13 @@ import weakref
 from collections.abc import Iterable, Mapping
 from random import Random
 
+from odradek.client.arguments import is_client_of
 from odradek.client.client import Client as AsyncClient
 from odradek.client.errors import ClientClosed
 from odradek.client.metadata import ClusterInfo
 from odradek.client.own_loops import EngineThread
 from odradek.client.sync.faces import Face, blocking, reading
+from odradek.foundation.words import kind_of
 from odradek.network.network import Network
 
 
@@ -78,3 +80,19 @@ class Client(Face[AsyncClient]):
     invalidate = reading(AsyncClient.invalidate)
     leader_epochs = reading(AsyncClient.leader_epochs)
     finalized_level = reading(AsyncClient.finalized_level)
+
+
+def blocking_client_of(given: object, user: str) -> Client:
+    """As `odradek.client.client.client_of`, for the synchronous form."""
+    if isinstance(given, Client):
+        return given
+    if is_client_of(given, "odradek.client.client"):
+        raise TypeError(
+            f"odradek.sync.{user} takes a Client of odradek.sync, not one of asyncio; "
+            "write: from odradek.sync import Client"
+        )
+    name = user.lower()
+    raise TypeError(
+        f"{user} takes a Client, not {kind_of(given)}; write: "
+        f"with Client('127.0.0.1:9092') as client, {user}(client) as {name}:"
+    )

@@ -10,13 +10,12 @@ import threading
 from collections.abc import Collection
 from typing import Final
 
-from odradek.client.arguments import blocking_client_of
 from odradek.client.consumer.ahead import NOTHING_AHEAD
 from odradek.client.consumer.blocks import ConsumerRecord
 from odradek.client.consumer.fetches import FetchBounds
 from odradek.client.consumer.topics import Consumer as AsyncConsumer
 from odradek.client.schemas.registry import SchemaRegistry
-from odradek.client.sync.client import Client
+from odradek.client.sync.client import Client, blocking_client_of
 from odradek.client.sync.faces import Face, blocking, reading
 from odradek.foundation.ids import TopicPartition
 

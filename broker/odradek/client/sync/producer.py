@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from odradek.client.arguments import Acks, Buffer, GivenHeaders, blocking_client_of
+from odradek.client.arguments import Acks, Buffer, GivenHeaders
 from odradek.client.errors import ClientClosed, ClientTimeout
 from odradek.client.producer.audit import Audit
 from odradek.client.producer.batches import (
@@ -18,7 +18,7 @@ from odradek.client.producer.batches import (
 from odradek.client.producer.batches import Delivery as AsyncDelivery
 from odradek.client.producer.producer import Producer as AsyncProducer
 from odradek.client.producer.producer import SendProgress
-from odradek.client.sync.client import Client
+from odradek.client.sync.client import Client, blocking_client_of
 from odradek.client.sync.faces import Face, blocking
 from odradek.foundation.errors import OdradekError
 from odradek.wire.records.compression import Compression

@@ -17,11 +17,11 @@ from typing import Final, NoReturn
 from odradek.foundation.compaction import compaction_warning
 from odradek.foundation.endpoints import Endpoint
 from odradek.foundation.errors import SettingError
-from odradek.foundation.protection import missing_protections, refusal, without_kept
 from odradek.foundation.settings.areas.protection import LISTENER_PREFIX, protection_setting_of
 from odradek.foundation.settings.broker_checks import contradictions
 from odradek.foundation.settings.broker_values import AREAS, SettingValues
 from odradek.foundation.settings.declaration import Setting, SettingValue
+from odradek.foundation.settings.protection import missing_protections, refusal, without_kept
 from odradek.foundation.words import nearest_name
 
 # Every key that this broker uses, in the order of declaration.

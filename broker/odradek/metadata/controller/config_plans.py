@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from odradek.foundation.errors import InvalidConfig, InvalidRequest, SettingError, UnknownTopicOrPartition
-from odradek.foundation.protection import is_store_of_listener, missing_protection
 from odradek.foundation.settings.areas.protection import STORES_OF_LISTENERS
 from odradek.foundation.settings.broker_settings import Settings, all_settings, find_setting
 from odradek.foundation.settings.declaration import Kind, Scope, Setting
+from odradek.foundation.settings.protection import is_store_of_listener, missing_protection
 from odradek.foundation.words import nearest_name
 from odradek.metadata.controller.requests import AlterConfigOp, ConfigOperation, Resource
 from odradek.metadata.image.client_metrics_configs import validate_client_metrics_config

@@ -13,7 +13,6 @@ from typing import Final
 
 from odradek.foundation.errors import SettingError
 from odradek.foundation.named_tuple import NamedTuple
-from odradek.foundation.protection import without_missing_protection
 from odradek.foundation.settings.broker_settings import (
     USED,
     Settings,
@@ -22,6 +21,7 @@ from odradek.foundation.settings.broker_settings import (
     find_setting,
 )
 from odradek.foundation.settings.declaration import Kind, Setting
+from odradek.foundation.settings.protection import without_missing_protection
 from odradek.metadata.image.client_metrics_configs import CLIENT_METRICS_SETTINGS
 from odradek.metadata.image.configs import TOPIC_SETTINGS, topic_value
 from odradek.metadata.image.group_configs import GROUP_SETTINGS, group_default_text

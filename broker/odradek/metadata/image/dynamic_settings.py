@@ -12,8 +12,8 @@ import logging
 from collections.abc import Callable
 
 from odradek.foundation.errors import SettingError
-from odradek.foundation.protection import missing_protection, without_missing_protection
 from odradek.foundation.settings.broker_settings import Settings, find_listeners, find_setting
+from odradek.foundation.settings.protection import missing_protection, without_missing_protection
 from odradek.metadata.image.image import ClusterImage, ImageHolder, ResourceKind
 from odradek.metadata.image.paths import DEFAULT_BROKER
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.foundation.errors import SettingError
-from odradek.foundation.protection import SASL_MECHANISMS
+from odradek.foundation.settings.protection import SASL_MECHANISMS
 from odradek.security.authentication.exchange import ClientExchange
 from odradek.security.authentication.jaas import parse_jaas
 from odradek.security.authentication.oauth_documents import (

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.foundation.errors import SettingError
-from odradek.foundation.protection import SASL_MECHANISMS
+from odradek.foundation.settings.protection import SASL_MECHANISMS
 from odradek.security.authentication.exchange import NewExchange
 from odradek.security.authentication.jaas import KEY, JaasEntry, parse_jaas
 from odradek.security.authentication.plain import PlainExchange

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from heapq import nlargest
 from typing import Any, Final
 
-from odradek import __version__
 from odradek.broker.process.broker_process import AnyBroker
 from odradek.broker.quotas.keys import QuotaKey
 from odradek.broker.quotas.meters import Meters
@@ -21,6 +20,7 @@ from odradek.foundation.limits import (
     QUOTA_CLIENTS_PER_SCRAPE_MAX,
 )
 from odradek.foundation.metrics import MetricsRegistry, Sample
+from odradek.foundation.version import __version__
 from odradek.server.http.record_times import base_timestamp_ms, header_slice
 from odradek.server.http.security_metrics import security_samples
 from odradek.wire.protocol.api import ApiKey

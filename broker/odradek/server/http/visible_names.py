@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from odradek.foundation.ids import ANONYMOUS
 from odradek.foundation.metrics import Metric, Sample
-from odradek.foundation.protection import WITH_SASL, WITH_TLS
+from odradek.foundation.settings.protection import WITH_SASL, WITH_TLS
 from odradek.security.authorization.acls import AclOperation, AclResourceType
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from odradek.client.admin.admin import Admin
-from odradek.client.admin.results import ResourceType
 from odradek.client.audit.counts import Counts, digest, window_start
 from odradek.client.client import Client
 from odradek.client.consumer.blocks import RecordBlock
+from odradek.client.results import ResourceType
 from odradek.wire.records.batch import TimestampType
 from odradek_pipeline.audit.collecting.blocks import list_edges, read_blocks
 from odradek_pipeline.audit.facts import WindowOfPartition

@@ -7,8 +7,8 @@ from typing import Any
 
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.logs import EARLIEST
-from odradek.client.admin.results import ResourceType
 from odradek.client.client import Client
+from odradek.client.results import ResourceType
 from odradek.foundation.errors import UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
 from odradek_pipeline.audit.collecting.letters import OriginPartition, read_letters, spans_of

@@ -1,8 +1,8 @@
 """Keys whose values promise protection that this broker lacks: authentication, authorization, encryption, quotas.
 
-A broker that accepted them would serve every client, against the intent of its owner. So `foundation.protection`
+A broker that accepted them would serve every client, against the intent of its owner. So `settings.protection`
 refuses them. A row is a key, or a prefix that ends with a dot; the first row that matches counts. A key that the broker
-implements leaves the table. Not here: secured listeners, which `foundation.protection` finds by their protocol, and
+implements leaves the table. Not here: secured listeners, which `settings.protection` finds by their protocol, and
 secrets of Kafka that only protect other secrets (`password.encoder.secret`).
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from odradek import __version__
+from odradek.foundation.version import __version__
 from odradek_operator.desired.names import BROKER
 from odradek_operator.foundation import versions
 from odradek_operator.gateways.kubernetes import Json
