@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from odradek.storage.checkpoints import (
     write_meta_properties,
     write_topic_id,
 )
+from odradek.storage.epochs import LeaderEpochs
 from odradek.storage.files import SystemDisk
 from tests.support.disk import SimulatedDisk
 
@@ -58,6 +60,7 @@ def test_offsets_are_written_as_kafka_does(tmp_path: Path) -> None:
         b"0\n1\na 0\n",
         b"0\n1\na 0 1 2\n",
         b"0\n1\na b 1\n",
+        b"0\n1\na 0 12",
         b"\xff\n0\n",
     ],
 )
@@ -133,6 +136,32 @@ def test_a_damaged_topic_id_file_is_said_to_be_so(tmp_path: Path, content: bytes
     path.write_bytes(content)
     with pytest.raises(CheckpointDamagedError, match=r"partition\.metadata"):
         read_topic_id(DISK, str(path))
+
+
+def test_the_first_part_of_any_of_these_files_is_damaged(tmp_path: Path) -> None:
+    """A power failure leaves one where a file was not synced; no number in it may read as a smaller one."""
+    offsets, epochs = tmp_path / "offsets", tmp_path / "leader-epoch-checkpoint"
+    properties, topic_id = tmp_path / "meta.properties", tmp_path / "partition.metadata"
+    OffsetCheckpoint(disk=DISK, path=str(offsets)).write({TopicPartition("a", 0): 55, TopicPartition("b", 1): 66})
+    written = LeaderEpochs(disk=DISK, path=str(epochs))
+    written.assign(epoch=0, start_offset=0)
+    written.assign(epoch=12, start_offset=30)
+    write_meta_properties(DISK, str(properties), MetaProperties(cluster_id="c", node_id=12, directory_id="d"))
+    write_topic_id(DISK, str(topic_id), uuid.UUID(int=1))
+    readers: dict[Path, Callable[[], object]] = {
+        offsets: OffsetCheckpoint(disk=DISK, path=str(offsets)).read,
+        epochs: lambda: LeaderEpochs.load(disk=DISK, path=str(epochs)),
+        properties: lambda: read_meta_properties(DISK, str(properties)),
+        topic_id: lambda: read_topic_id(DISK, str(topic_id)),
+    }
+    for path, read in readers.items():
+        read()
+        whole = path.read_bytes()
+        # What meta.properties means is whole without the end of its last line.
+        for length in range(len(whole) - (path == properties)):
+            path.write_bytes(whole[:length])
+            with pytest.raises(CheckpointDamagedError, match=path.name):
+                read()
 
 
 def test_the_clean_shutdown_marker_counts_once(tmp_path: Path) -> None:

@@ -50,11 +50,16 @@ def format_lines(lines: Iterable[str]) -> bytes:
 
 
 def parse_lines(data: bytes, *, path: str) -> list[str]:
-    """The lines after version and count. Raises CheckpointDamagedError when these do not fit."""
+    """The lines after version and count. Raises CheckpointDamagedError when these do not fit, or the end is missing.
+
+    A loss of power may leave the first part of a file that was not synced. Its last number then reads as another one.
+    """
     try:
         lines = data.decode().splitlines()
     except UnicodeDecodeError as error:
         raise CheckpointDamagedError(f"{path} is not text: {error}") from error
+    if lines and not data.endswith(b"\n"):
+        raise CheckpointDamagedError(f"{path} ends within a line, {lines[-1]!r}: its rest is missing")
     if len(lines) < 2:
         raise CheckpointDamagedError(
             f"{path} has {count(len(lines), 'line')}; a version and a count are due at least"
