@@ -104,7 +104,7 @@ def test_no_acknowledged_record_is_lost_with_controller_and_leader_killed(cluste
     active = cluster.active_controller()
     cluster.controllers[active].kill()
     writer.write(300)
-    # The other controller is elected when the session of the dead one is over, and the request waits for it.
+    # The request waits for the other controller to be elected.
     create(admin, "created-by-the-next-controller", replicas=1)
     assert cluster.active_controller() != active
 
@@ -123,6 +123,27 @@ def test_no_acknowledged_record_is_lost_with_controller_and_leader_killed(cluste
     assert sorted(writer.acknowledged) == list(range(1000))
     # The group continues from what it committed, wherever its coordinator is by now.
     assert sorted(read_all(cluster.bootstrap, "orders", group="g", count=100)) == list(range(900, 1000))
+
+
+def test_killed_processes_are_noticed_before_their_sessions_end(tmp_path: Path, zookeeper: ZooKeeper) -> None:
+    """Their sessions last longer than the test waits for anything, so only refused connections can say it."""
+    settings = {"offsets.topic.num.partitions": "1", "zookeeper.session.timeout.ms": "40000"}
+    with running(Cluster(tmp_path, zookeeper.connect, settings=settings)) as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        create(admin, "orders", min_insync_replicas="2")
+        writer = Writer(cluster.bootstrap, "orders")
+        writer.write(300)
+        active, leader = cluster.active_controller(), partitions_of(admin, "orders")[0].leader
+        cluster.controllers[active].kill()
+        cluster.brokers[leader].kill()
+        began = time.monotonic()
+        writer.write(300)
+        assert sorted(writer.acknowledged) == list(range(600))
+        (other,) = set(cluster.controllers) - {active}
+        assert f"broker {leader} has ended" in cluster.controllers[other].log()
+        brokers = [broker for number, broker in cluster.brokers.items() if number != leader]
+        assert any(f"controller {active} has ended" in broker.log() for broker in brokers)
+        print(f"the next acknowledgement came {time.monotonic() - began:.2f} s after both had been killed")
 
 
 def test_a_whole_cluster_starts_with_one_command_and_stops_with_ctrl_c(tmp_path: Path) -> None:

@@ -49,6 +49,9 @@ class _Location:
         self._callbacks.append(callback)
         return lambda: self._callbacks.remove(callback)
 
+    def note_answer(self) -> None:
+        """It is there."""
+
     def change(self, address: ControllerAddress | None) -> None:
         self.address = address
         for callback in self._callbacks:

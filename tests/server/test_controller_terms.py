@@ -23,6 +23,7 @@ from odradek.wire.protocol import messages
 from odradek.wire.protocol.api import ApiKey
 from tests.support.loop import LoopClock
 from tests.support.memory_registry import MemoryStore, load_image
+from tests.support.network import MemoryNetwork
 from tests.support.polling import eventually
 from tests.support.registry_faults import RegistryFaults
 from tests.support.whole_cluster import WholeCluster
@@ -228,6 +229,7 @@ async def test_a_term_that_is_over_before_it_began_watches_nothing() -> None:
         clock=LoopClock(),
         rng=random.Random(1),
         counters=RequestCounters(),
+        network=MemoryNetwork(random.Random(1)).at("controller"),
         on_failure=lambda _, reason: failures.append(reason),
     )
     controller.end("it was lost at once")

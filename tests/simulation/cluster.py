@@ -300,7 +300,8 @@ class SimulatedCluster(WholeCluster):
         if expire:
             store.expire()
         self.network.reset(host)
-        self.network.isolate(host)
+        # Half of the machines without power are gone, and half come back at once.
+        self.network.isolate(host, is_dark=power_loss and self.chance.random() < 0.5)
         self._dead.append(broker)
 
     def on_refused(self, broker_id: int, reason: str) -> None:

@@ -142,7 +142,9 @@ def test_the_first_part_of_any_of_these_files_is_damaged(tmp_path: Path) -> None
     """A power failure leaves one where a file was not synced; no number in it may read as a smaller one."""
     offsets, epochs = tmp_path / "offsets", tmp_path / "leader-epoch-checkpoint"
     properties, topic_id = tmp_path / "meta.properties", tmp_path / "partition.metadata"
-    OffsetCheckpoint(disk=DISK, path=str(offsets)).write({TopicPartition("a", 0): 55, TopicPartition("b", 1): 66})
+    OffsetCheckpoint(disk=DISK, path=str(offsets)).write(
+        {TopicPartition("a", 0): 55, TopicPartition("b", 1): 66}
+    )
     written = LeaderEpochs(disk=DISK, path=str(epochs))
     written.assign(epoch=0, start_offset=0)
     written.assign(epoch=12, start_offset=30)

@@ -17,7 +17,7 @@ from kazoo.exceptions import NoNodeError
 from odradek.metadata.image import nodes
 from tests.support.broker_process import Broker
 
-# Three times what a process on a busy machine may be silent; a dead one is noticed no sooner.
+# Three times what a process on a busy machine may be silent.
 SESSION_MS = 4_000
 
 

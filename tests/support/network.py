@@ -20,6 +20,9 @@ from odradek.network.flow_control import Admission, Arrive
 
 Address = tuple[str, int]
 
+# As Linux gives up on a machine that does not answer.
+CONNECT_SECONDS_MAX = 127.0
+
 
 class MemoryNetwork:
     """All hosts and what is between them."""
@@ -40,6 +43,7 @@ class MemoryNetwork:
         self.listening: dict[Address, MemoryListening] = {}
         self._parted: set[tuple[str, str]] = set()  # (from, to)
         self._isolated: set[str] = set()
+        self._dark: set[str] = set()
         self._next_port = 40_000
         self._healed: list[asyncio.Event] = []
 
@@ -76,9 +80,13 @@ class MemoryNetwork:
         for event in healed:
             event.set()
 
-    def isolate(self, host: str) -> None:
-        """The host is unreachable in both directions, also after `heal`; connections to it are refused."""
+    def isolate(self, host: str, *, is_dark: bool = False) -> None:
+        """The host is unreachable in both directions, also after `heal`. Connections to it are refused, or where it is
+        dark never answered.
+        """
         self._isolated.add(host)
+        if is_dark:
+            self._dark.add(host)
         self.stop_listening(host)
 
     def is_parted(self, source: str, target: str) -> bool:
@@ -139,6 +147,10 @@ class HostNetwork:
     ) -> tuple[asyncio.Transport, Any]:
         network = self._network
         await asyncio.sleep(network.delay())
+        if host in network._dark:
+            # Until the caller's patience ends, or the kernel's.
+            await asyncio.sleep(CONNECT_SECONDS_MAX)
+            raise TimeoutError(110, f"nothing answers at {host}:{port}")
         if host in network._isolated:
             raise ConnectionRefusedError(111, f"no process listens on {host}:{port}")
         await network.passage(self._host, host)

@@ -149,17 +149,19 @@ class WholeCluster:
         await self._forget_client(broker_id)
         await self.brokers.pop(broker_id).stop()
 
-    async def kill_broker(self, broker_id: int) -> None:
-        """As kill -9, and the session's expiry at once; what was written is in the page cache, and the next start's."""
+    async def kill_broker(self, broker_id: int, *, expire: bool = True, is_dark: bool = False) -> None:
+        """As kill -9; what was written is in the page cache, and the next start's. With `expire` the session expires at
+        once. With `is_dark` the machine is gone too, so that its address refuses nothing.
+        """
         await self._forget_client(broker_id)
         broker = self.brokers.pop(broker_id)
         self.disks[broker_id] = copy.deepcopy(self.disks[broker_id])
         self.disks[broker_id].kill()
-        self._kill(self.host(broker_id), broker)
+        self._kill(self.host(broker_id), broker, expire=expire, is_dark=is_dark)
 
-    def kill_controller(self, controller_id: int) -> None:
-        """As kill -9, and the session's expiry at once."""
-        self._kill(self.host(controller_id), self.controllers.pop(controller_id))
+    def kill_controller(self, controller_id: int, *, expire: bool = True) -> None:
+        """As kill -9, and with `expire` the session's expiry at once."""
+        self._kill(self.host(controller_id), self.controllers.pop(controller_id), expire=expire)
 
     async def kill_all(self) -> None:
         """As kill -9 of all processes at once; the registry has their sessions until the timeout."""
@@ -179,13 +181,14 @@ class WholeCluster:
         self.network.stop_listening(host)
         self._dead.append(process)
 
-    def _kill(self, host: str, process: object) -> None:
+    def _kill(self, host: str, process: object, *, expire: bool, is_dark: bool = False) -> None:
         """A process cannot be killed at any point here: the rest of it is isolated from everything for ever."""
         store = self.stores.pop(host)
         store.sever()
-        store.expire()
+        if expire:
+            store.expire()
         self.network.reset(host)
-        self.network.isolate(host)
+        self.network.isolate(host, is_dark=is_dark)
         self._dead.append(process)
 
     async def _forget_client(self, broker_id: int) -> None:

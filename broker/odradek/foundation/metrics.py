@@ -262,6 +262,10 @@ CONTROLLER_EPOCH = _gauge("odradek_controller_epoch", "The active controller's e
 CONTROLLER_FOLLOWERS = _gauge(
     "odradek_controller_followers", "Brokers that follow the active controller; only there."
 )
+CONTROLLER_DEAD_BROKERS = _counter(
+    "odradek_controller_dead_brokers_total",
+    "Registrations that the active controller deleted in its term: their machines refused connections; only there.",
+)
 PARTITIONS_LEADERLESS = _gauge(
     "odradek_partitions_leaderless", "Partitions without a leader; on the active controller."
 )

@@ -72,6 +72,8 @@ class ControllerChannel:
                             answer = await exchange(connection)
                             if not is_refused(answer):
                                 self.last_failure = ""
+                                if self._connected_to == self._location.address:
+                                    self._location.note_answer()
                                 return answer
                             reason = (
                                 f"controller {self._connected_to and self._connected_to.id} is not active"
@@ -105,13 +107,17 @@ class ControllerChannel:
                 return None
             self._release_connection()
             self._dialled = address
-            connection = await self._connect_attempt.connect(
-                self._network,
-                host=address.host,
-                port=address.port,
-                client_id=self._client_id,
-                timeout_ms=_CONNECT_MS_MAX,
-            )
+            try:
+                connection = await self._connect_attempt.connect(
+                    self._network,
+                    host=address.host,
+                    port=address.port,
+                    client_id=self._client_id,
+                    timeout_ms=_CONNECT_MS_MAX,
+                )
+            except ConnectionRefusedError:
+                self._location.note_refused(address)
+                raise
             if self._location.address not in (address, None):
                 # The location changed between the end of the attempt and now.
                 connection.interrupt()

@@ -22,6 +22,7 @@ from odradek.wire.protocol.cluster_changes import (
 )
 
 _NOTHING_APPLIED: Final = -1
+_NO_EPOCH: Final = -1
 
 
 class MetadataSubscribers:
@@ -30,6 +31,8 @@ class MetadataSubscribers:
     def __init__(self, change_log: ChangeLog) -> None:
         self._change_log = change_log
         self._applied: dict[int, int] = {}
+        # The broker's epoch in its last request of this term, and the number of its requests.
+        self._polls: dict[int, tuple[int, int]] = {}
         self._waiting: dict[asyncio.Future[bytes], FollowRequest] = {}
         self._progress = asyncio.Event()
         self._unsubscribe = change_log.subscribe(self._report_change)
@@ -37,6 +40,7 @@ class MetadataSubscribers:
     def answer(self, request: FollowRequest) -> bytes | asyncio.Future[bytes]:
         """The answer's frame, at once or as soon as there is a change."""
         log = self._change_log
+        self._polls[request.broker_id] = request.broker_epoch, self.count_polls(request.broker_id) + 1
         if request.controller_epoch == log.controller_epoch:
             self._applied[request.broker_id] = request.number
             self._progress.set()
@@ -58,6 +62,18 @@ class MetadataSubscribers:
     def get_applied(self, broker_id: int) -> int:
         """Below this number the broker has applied all changes of this term; -1 when it has never asked in it."""
         return self._applied.get(broker_id, _NOTHING_APPLIED)
+
+    def list_waiting(self) -> frozenset[int]:
+        """The brokers that wait for a change."""
+        return frozenset(request.broker_id for request in self._waiting.values())
+
+    def count_polls(self, broker_id: int) -> int:
+        """How many requests of the broker have come in this term."""
+        return self._polls.get(broker_id, (_NO_EPOCH, 0))[1]
+
+    def followed_epoch(self, broker_id: int) -> int:
+        """The broker's epoch in its last request of this term; -1 without one."""
+        return self._polls.get(broker_id, (_NO_EPOCH, 0))[0]
 
     def list_known(self) -> frozenset[int]:
         """The brokers that have asked in this term and were not forgotten."""
@@ -86,6 +102,7 @@ class MetadataSubscribers:
     def forget(self, broker_id: int) -> None:
         """The broker left the cluster."""
         self._applied.pop(broker_id, None)
+        self._polls.pop(broker_id, None)
 
     def end(self) -> None:
         """Answer all waiting requests: the brokers look for the next controller."""

@@ -40,6 +40,8 @@ from odradek.metadata.image.changes import config_changes
 from odradek.metadata.image.dynamic_settings import DynamicSettings
 from odradek.metadata.image.image import ClusterImage, ImageHolder
 from odradek.metadata.registry.store import Store
+from odradek.network.network import Network
+from odradek.server.controller.dead_brokers import DeadBrokers
 
 logger = logging.getLogger(__name__)
 
@@ -58,11 +60,13 @@ class ActiveController:
         clock: Clock,
         rng: random.Random,
         counters: RequestCounters,
+        network: Network,
         long_work: BlockingWork | None = None,
         on_failure: Callable[[ActiveController, str], None],
     ) -> None:
         self.term = term
         self._store = store
+        self._network = network
         self._on_failure = on_failure
         self._tasks = TaskOwner(f"term-{term.epoch}", on_failure=lambda name, error: self.fail(error))
         self._members_changed = asyncio.Event()
@@ -78,6 +82,7 @@ class ActiveController:
         )
         self.controller.find_eligible = self.leadership.eligible
         self.subscribers: MetadataSubscribers
+        self.dead_brokers: DeadBrokers
         shared = RequestParts(
             images=self.images,
             counters=counters,
@@ -140,10 +145,19 @@ class ActiveController:
             return
         if self._is_over:
             return
+        self.dead_brokers = DeadBrokers(
+            self.term,
+            store=self._store,
+            images=self.images,
+            subscribers=self.subscribers,
+            network=self._network,
+            listener_name=self._inter_broker_listener,
+        )
         self._is_begun = True
         self._tasks.start(self._protect_nodes(), name="protection")
         self._tasks.start(self._follow_members(), name="members")
         self._tasks.start(self._balance(), name="balance")
+        self._tasks.start(self.dead_brokers.run(), name="dead-brokers")
         image = self.images.current
         logger.info(
             "controller %d decides for the cluster %s: %d brokers, %d topics, epoch %d",
@@ -176,6 +190,10 @@ class ActiveController:
     async def close(self) -> None:
         """After `end`: end the tasks."""
         await self._tasks.close()
+
+    def _inter_broker_listener(self) -> str:
+        settings = self.settings.current
+        return (settings.inter_broker_listener_name or settings.security_inter_broker_protocol).upper()
 
     # --- during the term -----------------------------------------------------------------------------------------
 

@@ -213,6 +213,7 @@ class ControllerProcess:
             clock=self._clock,
             rng=self._rng,
             counters=self.counters,
+            network=self._network,
             long_work=self._long_work,
             on_failure=self._leave_term,
         )

@@ -85,6 +85,7 @@ def _term(controller: ControllerProcess) -> Iterator[Sample]:
     states = [state for topic in image.topics.values() for state in topic.partitions]
     yield metrics.CONTROLLER_EPOCH.sample(active.term.epoch)
     yield metrics.CONTROLLER_FOLLOWERS.sample(len(active.subscribers.list_known()))
+    yield metrics.CONTROLLER_DEAD_BROKERS.sample(active.dead_brokers.removed)
     yield metrics.BROKERS.sample(len(image.brokers))
     yield metrics.TOPICS.sample(len(image.topics))
     yield metrics.PARTITIONS.sample(len(states))

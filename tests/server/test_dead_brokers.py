@@ -1,0 +1,130 @@
+"""Processes that end are noticed by what their machines refuse, long before their sessions with the registry end."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from odradek.metadata.image import paths
+from tests.support.whole_cluster import WholeCluster
+
+SESSION_SECONDS = 60.0
+
+
+async def started(*, brokers: int = 3, controllers: int = 2) -> WholeCluster:
+    """A cluster with long sessions, whose topic t has three partitions with a replica on each broker."""
+    cluster = await WholeCluster.start(brokers=brokers, controllers=controllers)
+    for store in cluster.stores.values():
+        store.session_timeout_seconds = SESSION_SECONDS
+    assert await cluster.create_topic("t", partitions=3, replicas=brokers) == 0
+    await cluster.until(
+        lambda: all(
+            "t" in cluster.image(number).topics
+            and all(len(one.isr) == brokers for one in cluster.image(number).topics["t"].partitions)
+            for number in cluster.brokers
+        )
+    )
+    return cluster
+
+
+def removed(cluster: WholeCluster) -> int:
+    """How many registrations the active controller has deleted in its term."""
+    assert cluster.active is not None and cluster.active.active_controller is not None
+    return cluster.active.active_controller.dead_brokers.removed
+
+
+async def test_others_lead_the_partitions_of_a_killed_broker_within_a_second(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = await started()
+    host, began = cluster.host(2), asyncio.get_running_loop().time()
+    await cluster.kill_broker(2, expire=False)
+    await cluster.until(lambda: not {2, -1} & set(cluster.leaders("t", seen_by=1)))
+    assert asyncio.get_running_loop().time() - began < 1.0
+    assert f"broker 2 has ended: {host}:9092 refuses connections" in caplog.text
+    await cluster.start_broker(2)
+    await cluster.until(lambda: all(len(one.isr) == 3 for one in cluster.image(1).topics["t"].partitions))
+    assert removed(cluster) == 1
+
+
+async def test_two_that_are_killed_together_are_both_noticed() -> None:
+    cluster = await started()
+    began = asyncio.get_running_loop().time()
+    await cluster.kill_broker(2, expire=False)
+    await cluster.kill_broker(3, expire=False)
+    await cluster.until(lambda: set(cluster.leaders("t", seen_by=1)) == {1})
+    assert asyncio.get_running_loop().time() - began < 1.0
+
+
+async def test_a_machine_that_refuses_nothing_has_its_broker_until_the_session_ends() -> None:
+    cluster = await started()
+    store = cluster.stores[cluster.host(2)]
+    await cluster.kill_broker(2, expire=False, is_dark=True)
+    await asyncio.sleep(SESSION_SECONDS / 2)
+    assert set(cluster.image(1).brokers) == {1, 2, 3}
+    store.expire()
+    await cluster.until(lambda: not {2, -1} & set(cluster.leaders("t", seen_by=1)))
+    assert removed(cluster) == 0
+
+
+async def test_a_broker_that_starts_again_at_once_stays_a_member() -> None:
+    """Its new process listens before the second look at the address."""
+    cluster = await started()
+    for _ in range(5):
+        await cluster.kill_broker(2, expire=False)
+        await cluster.start_broker(2)
+        await asyncio.sleep(2)
+    assert removed(cluster) == 0
+
+
+async def test_a_live_broker_that_cannot_be_reached_is_removed_once() -> None:
+    """It registers again, and without having followed the controller it is left alone."""
+    cluster = await started()
+    broker = cluster.brokers[2]
+    await broker.control.subscription.stop()
+    cluster.network.stop_listening(cluster.host(2))
+    await cluster.until(lambda: removed(cluster) == 1)
+    await asyncio.sleep(30)
+    assert removed(cluster) == 1
+    assert 2 in cluster.image(1).brokers
+    assert broker.control.membership.fenced_times == 1
+
+
+async def test_another_controller_is_elected_within_a_second_when_the_active_one_is_killed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = await started()
+    first, began = cluster.active, asyncio.get_running_loop().time()
+    assert first is not None
+    cluster.kill_controller(first.id, expire=False)
+    await cluster.until(lambda: cluster.active is not None)
+    assert asyncio.get_running_loop().time() - began < 1.0
+    assert f"controller {first.id} has ended" in caplog.text
+    assert await cluster.create_topic("u") == 0
+
+
+async def test_a_controller_and_a_broker_that_are_killed_together_are_both_noticed() -> None:
+    """The next controller has never been asked by the dead broker."""
+    cluster = await started()
+    first, began = cluster.active, asyncio.get_running_loop().time()
+    assert first is not None
+    cluster.kill_controller(first.id, expire=False)
+    await cluster.kill_broker(2, expire=False)
+    await cluster.until(lambda: not {2, -1} & set(cluster.leaders("t", seen_by=1)))
+    assert asyncio.get_running_loop().time() - began < 2.0
+    assert removed(cluster) == 1
+
+
+async def test_a_live_controller_that_cannot_be_reached_is_elected_again_once() -> None:
+    """None of the brokers has had an answer from it since, so its new node stays."""
+    cluster = await started(controllers=1)
+    (controller,) = cluster.controllers.values()
+    host = cluster.host(controller.id)
+    cluster.network.stop_listening(host)
+    cluster.network.reset(host)
+    await cluster.until(lambda: controller.terms == 2)
+    node = cluster.registry.tree.get(paths.CONTROLLER)
+    await asyncio.sleep(30)
+    assert controller.terms == 2
+    assert cluster.registry.tree.get(paths.CONTROLLER) == node
