@@ -160,6 +160,8 @@ class Deletions:
             return
         self._history.add("FAULT", f"broker {broker_id} loses power and {self._name}")
         cluster.crash(broker_id, power_loss=True, expire=self._rng.random() < 0.5)
+        # A disk that fails keeps its files: it is repaired first.
+        cluster.disks[broker_id].failing_paths.clear()
         cluster.disks[broker_id].remove_tree(f"/logs/{self._name}")
         await self._delete()
         cluster.begin_start(broker_id)

@@ -68,10 +68,10 @@ class MetadataSubscribers:
         return frozenset(request.broker_id for request in self._waiting.values())
 
     def count_polls(self, broker_id: int) -> int:
-        """How many requests of the broker have come in this term."""
+        """How many requests of the broker there were in this term."""
         return self._polls.get(broker_id, (_NO_EPOCH, 0))[1]
 
-    def followed_epoch(self, broker_id: int) -> int:
+    def find_epoch(self, broker_id: int) -> int:
         """The broker's epoch in its last request of this term; -1 without one."""
         return self._polls.get(broker_id, (_NO_EPOCH, 0))[0]
 

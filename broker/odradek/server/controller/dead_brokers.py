@@ -104,7 +104,7 @@ class DeadBrokers:
         return _Absence(broker.epoch, self._subscribers.count_polls(broker.id))
 
     def _may_remove(self, broker: BrokerImage) -> bool:
-        followed = self._subscribers.followed_epoch(broker.id)
+        followed = self._subscribers.find_epoch(broker.id)
         return followed == broker.epoch or self._known.get(broker.id) == broker.epoch
 
     async def _remove_if_dead(self, broker: BrokerImage) -> None:
