@@ -166,6 +166,23 @@ async def test_a_topic_that_is_deleted_and_applied_at_once_is_made_again(world: 
 
 
 @in_world()
+async def test_a_topic_made_by_others_under_the_name_stays(world: BrokerWorld) -> None:
+    """The resource's own topic is gone. Another one has its name, and another id."""
+    name = unique()
+    world.make(TOPICS, name, partitions=3, deletionPolicy="Delete")
+    await world.topic(name)
+    async with world.admin() as admin:
+        await admin.topics.delete(name)
+        await admin.topics.create(name, partitions=1)
+        made = (await admin.topics.describe(name)).id
+    world.delete(TOPICS, name)
+    await world.topic(name)
+    async with world.admin() as admin:
+        assert (await admin.topics.describe(name)).id == made
+    assert name not in world.entries(TOPICS)
+
+
+@in_world()
 async def test_a_topic_that_another_resource_names_stays(world: BrokerWorld) -> None:
     name, other = unique(), unique()
     world.make(TOPICS, name, created="2025-01-01T00:00:00Z", deletionPolicy="Delete")
