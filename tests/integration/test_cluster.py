@@ -140,7 +140,7 @@ def test_killed_processes_are_noticed_before_their_sessions_end(tmp_path: Path, 
         writer.write(300)
         assert sorted(writer.acknowledged) == list(range(600))
         (other,) = set(cluster.controllers) - {active}
-        assert f"broker {leader} has ended" in cluster.controllers[other].log()
+        assert f"broker {leader} has ended or stands still" in cluster.controllers[other].log()
         brokers = [broker for number, broker in cluster.brokers.items() if number != leader]
         assert any(f"controller {active} has ended" in broker.log() for broker in brokers)
         print(f"the next acknowledgement came {time.monotonic() - began:.2f} s after both had been killed")

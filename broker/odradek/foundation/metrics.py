@@ -264,7 +264,7 @@ CONTROLLER_FOLLOWERS = _gauge(
 )
 CONTROLLER_DEAD_BROKERS = _counter(
     "odradek_controller_dead_brokers_total",
-    "Registrations that the active controller deleted in its term: their machines refused connections; only there.",
+    "Registrations of silent or ended brokers that the active controller deleted in its term; only there.",
 )
 PARTITIONS_LEADERLESS = _gauge(
     "odradek_partitions_leaderless", "Partitions without a leader; on the active controller."

@@ -119,6 +119,7 @@ class ClusterControl:
             images,
             broker_id=environment.broker_id,
             epoch=self._broker_epoch,
+            heartbeat_ms=environment.settings.broker_heartbeat_interval_ms,
             long_work=environment.long_work,
             on_failure=self._on_fatal,
         )

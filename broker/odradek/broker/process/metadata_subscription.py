@@ -36,9 +36,10 @@ from odradek.wire.protocol.errors import error_code
 
 logger = logging.getLogger(__name__)
 
-# How long the controller may delay a poll without changes, and when a connection without an answer counts as lost.
-_POLL_MS: Final = 3_000
-_POLL_MS_MAX: Final = 6_000
+# When a connection counts as lost whose answer is late by so much.
+_LATE_MS_MAX: Final = 3_000
+# A shorter interval would keep the controller busy with nothing else.
+_POLL_MS_MIN: Final = 100
 _NOTHING_YET: Final = -1
 _DENIED: Final = error_code(ClusterAuthorizationFailed())
 
@@ -66,14 +67,18 @@ class MetadataSubscription:
         *,
         broker_id: int,
         epoch: Callable[[], int],
+        heartbeat_ms: int,
         long_work: BlockingWork,
         on_failure: Callable[[str], None] = lambda reason: None,
     ) -> None:
-        """`on_failure` is called when the poll ends with an error: the image is stale from then on."""
+        """`heartbeat_ms` is how long the controller may delay a poll without changes. `on_failure` is called when the
+        poll ends with an error: the image is stale from then on.
+        """
         self._channel = channel
         self._images = images
         self._broker_id = broker_id
         self._epoch = epoch
+        self._heartbeat_ms = heartbeat_ms
         self._long_work = long_work
         self._tasks = TaskOwner(
             "following", on_failure=lambda name, error: on_failure(f"{name} failed: {error}")
@@ -150,6 +155,8 @@ class MetadataSubscription:
                 await asyncio.sleep(1)
 
     async def _poll(self, connection: OutboundConnection) -> _Received:
+        poll_ms = max(self._heartbeat_ms, _POLL_MS_MIN)
+
         def pack(correlation_id: int) -> bytes:
             return pack_request(
                 FollowRequest(
@@ -159,11 +166,11 @@ class MetadataSubscription:
                     self._epoch(),
                     self.controller_epoch,
                     self.number,
-                    _POLL_MS,
+                    poll_ms,
                 )
             )
 
-        frame = await connection.send_frame(pack, timeout_ms=_POLL_MS_MAX)
+        frame = await connection.send_frame(pack, timeout_ms=poll_ms + _LATE_MS_MAX)
         if len(frame) > CLUSTER_CHANGES_BYTES_READ_AT_ONCE_MAX:
             received = await self._long_work.submit(lambda: _read(frame))
         else:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from odradek.foundation.limits import FOLLOW_WAIT_MS_MAX
+from odradek.foundation.named_tuple import NamedTuple
 from odradek.metadata.image.change_log import ChangeLog
 from odradek.wire.protocol.cluster_changes import (
     FollowRequest,
@@ -25,14 +26,26 @@ _NOTHING_APPLIED: Final = -1
 _NO_EPOCH: Final = -1
 
 
+class Polls(NamedTuple):
+    """What the requests of a broker in this term say of it."""
+
+    number: int = 0
+    broker_epoch: int = _NO_EPOCH
+    """Its epoch in the last one."""
+    wait_ms: int = 0
+    """How long the last one may wait for a change."""
+
+
+_NO_POLLS: Final = Polls()
+
+
 class MetadataSubscribers:
     """Answers subscribers out of one term's change log. `end` when the term is over."""
 
     def __init__(self, change_log: ChangeLog) -> None:
         self._change_log = change_log
         self._applied: dict[int, int] = {}
-        # The broker's epoch in its last request of this term, and the number of its requests.
-        self._polls: dict[int, tuple[int, int]] = {}
+        self._polls: dict[int, Polls] = {}
         self._waiting: dict[asyncio.Future[bytes], FollowRequest] = {}
         self._progress = asyncio.Event()
         self._unsubscribe = change_log.subscribe(self._report_change)
@@ -40,7 +53,9 @@ class MetadataSubscribers:
     def answer(self, request: FollowRequest) -> bytes | asyncio.Future[bytes]:
         """The answer's frame, at once or as soon as there is a change."""
         log = self._change_log
-        self._polls[request.broker_id] = request.broker_epoch, self.count_polls(request.broker_id) + 1
+        before = self.find_polls(request.broker_id)
+        wait_ms = min(max(request.wait_ms_max, 0), FOLLOW_WAIT_MS_MAX)
+        self._polls[request.broker_id] = Polls(before.number + 1, request.broker_epoch, wait_ms)
         if request.controller_epoch == log.controller_epoch:
             self._applied[request.broker_id] = request.number
             self._progress.set()
@@ -49,7 +64,6 @@ class MetadataSubscribers:
         loop = asyncio.get_running_loop()
         waiting: asyncio.Future[bytes] = loop.create_future()
         self._waiting[waiting] = request
-        wait_ms = min(max(request.wait_ms_max, 0), FOLLOW_WAIT_MS_MAX)
         timer = loop.call_later(wait_ms / 1000, self._answer_waiting, waiting)
 
         def forget_waiting(_: asyncio.Future[bytes]) -> None:
@@ -67,13 +81,9 @@ class MetadataSubscribers:
         """The brokers that wait for a change."""
         return frozenset(request.broker_id for request in self._waiting.values())
 
-    def count_polls(self, broker_id: int) -> int:
-        """How many requests of the broker there were in this term."""
-        return self._polls.get(broker_id, (_NO_EPOCH, 0))[1]
-
-    def find_epoch(self, broker_id: int) -> int:
-        """The broker's epoch in its last request of this term; -1 without one."""
-        return self._polls.get(broker_id, (_NO_EPOCH, 0))[0]
+    def find_polls(self, broker_id: int) -> Polls:
+        """The broker's requests in this term; of one that has not asked, none."""
+        return self._polls.get(broker_id, _NO_POLLS)
 
     def list_known(self) -> frozenset[int]:
         """The brokers that have asked in this term and were not forgotten."""

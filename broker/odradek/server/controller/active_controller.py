@@ -152,6 +152,7 @@ class ActiveController:
             subscribers=self.subscribers,
             network=self._network,
             listener_name=self._inter_broker_listener,
+            session_timeout_ms=lambda: self.settings.current.broker_session_timeout_ms,
         )
         self._is_begun = True
         self._tasks.start(self._protect_nodes(), name="protection")

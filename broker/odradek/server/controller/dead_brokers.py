@@ -1,15 +1,14 @@
-"""Removes the registration of a broker whose process has ended, long before its session ends.
+"""Removes the registration of a broker whose process has ended or is silent, before its session ends.
 
 A broker waits at the active controller for changes nearly always. One that does not is asked at its address. Where the
-connection is refused twice, its machine lives and no process listens there. The controller then deletes the broker's
-registration, as an administrator could, and all else follows from that.
+connection is refused twice, its machine lives and no process listens there. A machine without power or network refuses
+nothing, and a stopped process is still connected to. Such a broker is removed once it has not asked for changes for
+`broker.session.timeout.ms`. A controller that hears fewer than half of the members may be cut off itself, and removes
+none of these. The controller deletes the registration, as an administrator could, and all else follows from that.
 
 A broker that lives all the same finds its registration gone and registers again, with a new epoch. That epoch is
 removed only after the broker has followed this controller with it. So a broker that the controller cannot reach is
-removed once, and no more.
-
-A machine without power or network refuses nothing, and a stopped process is still connected to. Such a broker is a
-member until its session ends (`zookeeper.session.timeout.ms`).
+removed once, and no more. It is then a member as long as its session with the registry lasts.
 """
 
 from __future__ import annotations
@@ -17,11 +16,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
-from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.registry_errors import NoNode, StoreError, VersionConflict
-from odradek.metadata.controller.metadata_subscribers import MetadataSubscribers
+from odradek.foundation.tasks import TaskOwner
+from odradek.metadata.controller.metadata_subscribers import MetadataSubscribers, Polls
 from odradek.metadata.controller.terms import ControllerTerm
 from odradek.metadata.image import nodes, paths
 from odradek.metadata.image.image import BrokerImage, ImageHolder
@@ -37,13 +37,20 @@ _REFUSED_AGAIN_SECONDS: Final = 0.1
 _CONNECT_SECONDS_MAX: Final = 1.0
 # An address that refuses nothing is asked again after this time.
 _ASK_AGAIN_SECONDS: Final = 1.0
+_SILENT_MS_MIN: Final = 1_000
 
 
-class _Absence(NamedTuple):
-    """A broker that did not wait for changes at the last check: its epoch, and how often it had asked by then."""
+@dataclass(slots=True)
+class _Heard:
+    """What this controller knows of one registration from the last checks."""
 
     epoch: int
-    polls: int
+    polls: Polls
+    silent_seconds: float = 0.0
+    """The time since its last request."""
+    missing_checks: int = 0
+    """How many checks in a row it did not wait for changes."""
+    ask_again_at: float = 0.0
 
 
 class DeadBrokers:
@@ -58,6 +65,7 @@ class DeadBrokers:
         subscribers: MetadataSubscribers,
         network: Network,
         listener_name: Callable[[], str],
+        session_timeout_ms: Callable[[], int],
     ) -> None:
         """`listener_name` is that of the listener at which brokers reach each other, by this process's settings."""
         self._term = term
@@ -66,58 +74,86 @@ class DeadBrokers:
         self._subscribers = subscribers
         self._network = network
         self._listener_name = listener_name
+        self._session_timeout_ms = session_timeout_ms
         # Those that an earlier controller knew. Brokers that register later have to follow this one first.
         self._known = {broker.id: broker.epoch for broker in images.current.brokers.values()}
-        self._absent: dict[int, _Absence] = {}
-        self._asked_at: dict[int, float] = {}
+        self._heard: dict[int, _Heard] = {}
+        self._asking: set[int] = set()
+        self._checked_at = asyncio.get_running_loop().time()
         self.removed = 0
         """The registrations that were deleted."""
 
     async def run(self) -> None:
-        """Check again and again."""
-        while True:
-            await asyncio.sleep(CHECK_SECONDS)
-            suspects = self._find_suspects()
-            if suspects:
-                await asyncio.gather(*(self._remove_if_dead(broker) for broker in suspects))
+        """Check again and again. A machine that does not answer delays no check."""
+        tasks = TaskOwner("dead-brokers")
+        try:
+            while True:
+                await asyncio.sleep(CHECK_SECONDS)
+                for broker in self._find_suspects():
+                    if broker.id not in self._asking:
+                        self._asking.add(broker.id)
+                        tasks.start(self._remove_if_dead(broker), name=f"broker-{broker.id}")
+        finally:
+            await tasks.close()
 
     def _find_suspects(self) -> list[BrokerImage]:
-        """The brokers that did not wait for changes at this check and the one before, and have not asked since."""
-        waiting, now = self._subscribers.list_waiting(), asyncio.get_running_loop().time()
-        before, self._absent = self._absent, {}
-        suspects = []
-        for broker in self._images.current.brokers.values():
-            if broker.id in waiting:
-                self._asked_at.pop(broker.id, None)
-                continue
-            absence = self._absent[broker.id] = self._absence_of(broker)
-            if (
-                before.get(broker.id) == absence
-                and self._may_remove(broker)
-                and now >= self._asked_at.get(broker.id, 0.0) + _ASK_AGAIN_SECONDS
-            ):
-                self._asked_at[broker.id] = now
+        """The brokers that may have ended. One that has asked since the last check, or waits, is none."""
+        now = asyncio.get_running_loop().time()
+        # A pause of this process is no silence of the brokers.
+        elapsed = min(now - self._checked_at, 2 * CHECK_SECONDS)
+        self._checked_at = now
+        waiting, before, self._heard = self._subscribers.list_waiting(), self._heard, {}
+        brokers = self._images.current.brokers.values()
+        for broker in brokers:
+            heard = _Heard(broker.epoch, self._subscribers.find_polls(broker.id))
+            known = before.get(broker.id)
+            if known is not None and (known.epoch, known.polls) == (heard.epoch, heard.polls):
+                heard = known
+                heard.silent_seconds += elapsed
+                heard.missing_checks = 0 if broker.id in waiting else heard.missing_checks + 1
+            self._heard[broker.id] = heard
+        may_judge, suspects = self._hears_enough(), []
+        for broker in brokers:
+            heard = self._heard[broker.id]
+            is_missing = heard.missing_checks > 1 and now >= heard.ask_again_at
+            if (is_missing or (may_judge and self._is_silent(heard))) and self._may_remove(broker):
+                heard.ask_again_at = now + _ASK_AGAIN_SECONDS
                 suspects.append(broker)
         return suspects
 
-    def _absence_of(self, broker: BrokerImage) -> _Absence:
-        return _Absence(broker.epoch, self._subscribers.count_polls(broker.id))
+    def _hears_enough(self) -> bool:
+        return 2 * sum(map(self._is_silent, self._heard.values())) <= len(self._heard)
+
+    def _is_silent(self, heard: _Heard) -> bool:
+        # A setting below what a broker may wait would remove those that do as they should.
+        limit_ms = max(self._session_timeout_ms(), 2 * heard.polls.wait_ms, _SILENT_MS_MIN)
+        return heard.silent_seconds * 1000 >= limit_ms
 
     def _may_remove(self, broker: BrokerImage) -> bool:
-        followed = self._subscribers.find_epoch(broker.id)
+        followed = self._subscribers.find_polls(broker.id).broker_epoch
         return followed == broker.epoch or self._known.get(broker.id) == broker.epoch
 
     async def _remove_if_dead(self, broker: BrokerImage) -> None:
-        absence, between_brokers = self._absence_of(broker), broker.endpoints.get(self._listener_name())
+        try:
+            reason = await self._find_reason(broker, self._heard[broker.id])
+            if reason is not None:
+                await self._remove(broker, reason)
+        finally:
+            self._asking.discard(broker.id)
+
+    async def _find_reason(self, broker: BrokerImage, heard: _Heard) -> str | None:
+        """Why it is taken for dead; None where it is not."""
+        if self._is_silent(heard) and self._hears_enough():
+            return f"it has not asked for changes for {heard.silent_seconds:.1f} s"
+        between_brokers = broker.endpoints.get(self._listener_name())
         addresses = list(broker.endpoints.values()) if between_brokers is None else [between_brokers]
         if not await self._are_refused(addresses):
-            return
+            return None
         await asyncio.sleep(_REFUSED_AGAIN_SECONDS)
-        if not await self._are_refused(addresses):
-            return
-        if absence != self._absence_of(broker) or broker.id in self._subscribers.list_waiting():
-            return
-        await self._remove(broker, addresses[0])
+        if not await self._are_refused(addresses) or heard.polls != self._subscribers.find_polls(broker.id):
+            return None
+        host, port = addresses[0]
+        return f"{host}:{port} refuses connections"
 
     async def _are_refused(self, addresses: list[tuple[str, int]]) -> bool:
         return all(await asyncio.gather(*(self._is_refused(*address) for address in addresses)))
@@ -134,7 +170,7 @@ class DeadBrokers:
         transport.abort()
         return False
 
-    async def _remove(self, broker: BrokerImage, address: tuple[str, int]) -> None:
+    async def _remove(self, broker: BrokerImage, reason: str) -> None:
         path = paths.broker(broker.id)
         try:
             node = await get_or_none(self._store, path)
@@ -150,8 +186,8 @@ class DeadBrokers:
         self.removed += 1
         self._known.pop(broker.id, None)
         logger.warning(
-            "broker %d has ended: %s:%d refuses connections, and it no longer asks for changes. Its registration is "
-            "deleted, so that others lead its partitions; it registers again when it starts",
+            "broker %d has ended or stands still: %s. Its registration is deleted, so that others lead its partitions; "
+            "it registers again when it starts or continues",
             broker.id,
-            *address,
+            reason,
         )

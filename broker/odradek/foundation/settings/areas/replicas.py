@@ -78,7 +78,7 @@ class ReplicaSettings:
 
 
 class ControllerSettings:
-    """Membership and leadership in a cluster. Sessions are ZooKeeper's, so keys of heartbeats have no effect."""
+    """Membership and leadership in a cluster. A broker is a member as long as its session with ZooKeeper lasts, too."""
 
     auto_leader_rebalance_enable: bool = boolean(
         True, "Whether leadership goes back to each partition's first replica from time to time."
@@ -88,10 +88,11 @@ class ControllerSettings:
         True, "Whether a stopping broker first moves its leaderships to other brokers."
     )
     broker_session_timeout_ms: int = integer(
-        9000, "Accepted, with no effect: sessions are ZooKeeper's, see zookeeper.session.timeout.ms."
+        9000,
+        "For controllers: a broker that has not asked for changes for so long is no member, until it is heard again.",
     )
     broker_heartbeat_interval_ms: int = integer(
-        2000, "Accepted, with no effect: ZooKeeper's client chooses the time between heartbeats."
+        2000, "How often a broker asks the controller for changes at least; 100 ms at the shortest."
     )
     controller_socket_timeout_ms: int = integer(
         30_000, "Accepted, with no effect: the controller sends brokers no requests."
