@@ -27,7 +27,8 @@ SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "streams-topics": _AT_ONCE,
     "streams-records": {**_AT_ONCE, "offsets.topic.num.partitions": "1"},
     "streams-commits": _AT_ONCE,
-    "streams-delayed": {},
+    # Ten times the default: a slow machine must not sit it out between two requests.
+    "streams-delayed": {"group.streams.assignment.interval.ms": "10000"},
     "streams-missed": _AT_ONCE,
 }
 _GROUP_RECORD: Final = b"\x00\x11"
