@@ -33,6 +33,7 @@ VERBS = {
     "controller": "odradek.cli.cluster.cluster_processes:controller",
     "cluster": "odradek.cli.cluster.verbs:cluster",
     "status": "odradek.cli.cluster.status:status",
+    "doctor": "odradek.cli.cluster.doctor:doctor",
     "topics": "odradek.cli.topics.verbs:topics",
     "groups": "odradek.cli.groups.verbs:groups",
     "transactions": "odradek.cli.groups.transactions:transactions",

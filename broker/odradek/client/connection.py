@@ -162,6 +162,11 @@ class BrokerConnection:
         """Whether requests may be sent."""
         return self._exchange.is_open
 
+    @property
+    def peer_certificate(self) -> Mapping[str, Any] | None:
+        """The broker's certificate, as `ssl.SSLSocket.getpeercert` gives it; None without TLS."""
+        return self._exchange.peer_certificate
+
     def broker_id(self, cluster: ClusterInfo) -> int:
         """The id of the broker at this address, -1 when it advertises another one."""
         return next((b.id for b in cluster.brokers.values() if b.address == self.address), -1)

@@ -68,10 +68,11 @@ class BrokerHealth:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One problem, in words."""
+    """One problem, in words, and what to do about it."""
 
     verdict: Verdict
     words: str
+    advice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,25 +123,46 @@ def directory_status(directory: LogDirectoryDescription) -> DirectoryStatus:
     return DirectoryStatus.OK
 
 
+_MAKE_ROOM: Final = "see `odradek brokers disk` for what takes it; lower a topic's retention, or add brokers"
+_START_BROKERS: Final = "start the brokers that have their replicas; `odradek status` lists the partitions"
 _PARTITION_FINDINGS: Final = (
-    (Problem.OFFLINE, Verdict.UNHEALTHY, "offline: none of their replicas is available"),
-    (Problem.LEADERLESS, Verdict.UNHEALTHY, "without a leader, though a replica is available"),
-    (Problem.UNDER_MIN_ISR, Verdict.UNHEALTHY, "under min.insync.replicas: acks=all writes are refused"),
-    (Problem.UNDER_REPLICATED, Verdict.DEGRADED, "under-replicated"),
-    (Problem.AT_MIN_ISR, Verdict.DEGRADED, "under-replicated and at min.insync.replicas"),
-    (Problem.NOT_PREFERRED, Verdict.HEALTHY, "not led by their preferred leader"),
+    (Problem.OFFLINE, Verdict.UNHEALTHY, "offline: none of their replicas is available", _START_BROKERS),
+    (
+        Problem.LEADERLESS,
+        Verdict.UNHEALTHY,
+        "without a leader, though a replica is available",
+        "start the brokers that were last in sync; another replica would lose records that were acknowledged",
+    ),
+    (
+        Problem.UNDER_MIN_ISR,
+        Verdict.UNHEALTHY,
+        "under min.insync.replicas: acks=all writes are refused",
+        "start the brokers that are missing; until then only less than min.insync.replicas lets producers write",
+    ),
+    (Problem.UNDER_REPLICATED, Verdict.DEGRADED, "under-replicated", _START_BROKERS),
+    (
+        Problem.AT_MIN_ISR,
+        Verdict.DEGRADED,
+        "under-replicated and at min.insync.replicas",
+        "stop no other broker: acks=all writes would be refused",
+    ),
+    (Problem.NOT_PREFERRED, Verdict.HEALTHY, "not led by their preferred leader", ""),
 )
 
 
 def _findings(health: ClusterHealth) -> Iterator[Finding]:
     if health.controller_id is None:
-        yield Finding(Verdict.UNHEALTHY, "no controller: topics and leaders cannot change")
+        yield Finding(
+            Verdict.UNHEALTHY,
+            "no controller: topics and leaders cannot change",
+            "start a controller, and look whether ZooKeeper answers it",
+        )
     for broker in health.brokers:
         yield from _broker_findings(broker)
     problems = health.problems
-    for problem, verdict, words in _PARTITION_FINDINGS:
+    for problem, verdict, words, advice in _PARTITION_FINDINGS:
         if problem in problems:
-            yield Finding(verdict, f"{count(problems[problem], 'partition')} {words}")
+            yield Finding(verdict, f"{count(problems[problem], 'partition')} {words}", advice)
     if health.moves:
         yield Finding(Verdict.HEALTHY, f"{count(len(health.moves), 'partition')} moving between brokers")
     rebalancing = sum(health.groups.get(state, 0) for state in REBALANCING_STATES)
@@ -151,18 +173,22 @@ def _findings(health: ClusterHealth) -> Iterator[Finding]:
 def _broker_findings(broker: BrokerHealth) -> Iterator[Finding]:
     if broker.status is BrokerStatus.GONE:
         words = f"broker {broker.id} is gone, with {count(broker.replicas, 'replica')}"
-        yield Finding(Verdict.DEGRADED, words)
+        advice = f"start it, or move its replicas and run `odradek brokers remove {broker.id}`"
+        yield Finding(Verdict.DEGRADED, words, advice)
     if broker.status is BrokerStatus.SILENT:
         verdict = Verdict.UNHEALTHY if broker.leaders else Verdict.DEGRADED
-        yield Finding(verdict, f"broker {broker.id} does not answer: {broker.error}")
+        advice = (
+            "look whether its process runs, and whether its advertised.listeners can be reached from here"
+        )
+        yield Finding(verdict, f"broker {broker.id} does not answer: {broker.error}", advice)
     for directory in broker.directories:
         match directory_status(directory):
             case DirectoryStatus.FAILED:
                 words = f"broker {broker.id}: log directory {directory.path} failed"
-                yield Finding(Verdict.DEGRADED, words)
+                yield Finding(Verdict.DEGRADED, words, "repair or replace the disk, then restart the broker")
             case DirectoryStatus.FULL:
                 words = f"broker {broker.id}: the disk of {directory.path} is full"
-                yield Finding(Verdict.UNHEALTHY, words)
+                yield Finding(Verdict.UNHEALTHY, words, _MAKE_ROOM)
             case DirectoryStatus.NEARLY_FULL:
                 words = f"broker {broker.id}: the disk of {directory.path} is nearly full"
-                yield Finding(Verdict.DEGRADED, words)
+                yield Finding(Verdict.DEGRADED, words, _MAKE_ROOM)

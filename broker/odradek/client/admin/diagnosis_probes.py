@@ -1,0 +1,240 @@
+"""Asks a cluster for what `diagnosis` judges. Each part is asked on its own: one that fails is named, and the others go
+ahead. Every part has a time limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, TypeVar
+
+from odradek.client.addresses import Address
+from odradek.client.admin.acls import AclAdmin
+from odradek.client.admin.configs import ConfigAdmin
+from odradek.client.admin.diagnosis import SAME_ON_ALL_BROKERS, Facts, GroupFacts
+from odradek.client.admin.groups import GroupAdmin
+from odradek.client.admin.health import REBALANCING_STATES
+from odradek.client.admin.health_probes import cluster_health
+from odradek.client.admin.logs import EARLIEST, LATEST, MAX_TIMESTAMP, LogAdmin
+from odradek.client.admin.transactions import TransactionAdmin
+from odradek.client.client import Client
+from odradek.client.metadata import ClusterInfo
+from odradek.client.results import ConfigEntry, GroupListing, ResourceType
+from odradek.foundation.errors import OdradekError
+from odradek.foundation.ids import TopicPartition
+from odradek.foundation.security_errors import SecurityDisabled
+from odradek.security.authorization.acls import AclBinding, AclOperation, PermissionType
+from odradek.wire.protocol.api import ApiKey
+
+PART_SECONDS_MAX: Final = 15.0
+# Between the two looks at groups that rebalance. A healthy rebalance of a small group is over by then.
+LOOK_AGAIN_SECONDS: Final = 3.0
+# A transaction without a record for so long, and without a coordinator, hangs. Kafka's bound of a transaction's time.
+_HANGS_AFTER_MS: Final = 900_000
+_GROUPS_MAX: Final = 1_000
+_BROKER_KEYS: Final = (*SAME_ON_ALL_BROKERS, "allow.everyone.if.no.acl.found", "socket.request.max.bytes")
+_TOPIC_KEYS: Final = (
+    "cleanup.policy",
+    "max.message.bytes",
+    "min.insync.replicas",
+    "unclean.leader.election.enable",
+)
+_INTERNAL: Final = ("__consumer_offsets", "__transaction_state")
+_VERSIONS_OF_DESCRIBE_CLUSTER: Final = (0, 1)
+
+T = TypeVar("T")
+
+
+async def find_facts(
+    client: Client, *, bootstrap: Sequence[Address], security_protocol: str, now_ms: Callable[[], int]
+) -> Facts:
+    """All that can be asked. Raises ConnectionFailed or ClientTimeout when no broker answers."""
+    health = await cluster_health(client)
+    cluster = await client.refresh(None)
+    unasked: dict[str, str] = {}
+
+    async def part(what: str, work: Awaitable[T], otherwise: T) -> T:
+        try:
+            async with asyncio.timeout(PART_SECONDS_MAX):
+                return await work
+        except TimeoutError:
+            unasked[what] = f"no answer within {PART_SECONDS_MAX:g} s"
+        except (OdradekError, OSError) as failure:
+            unasked[what] = str(failure)
+        return otherwise
+
+    no_groups: Sequence[GroupFacts] = ()
+    no_partitions: Sequence[TopicPartition] = ()
+    no_acls: tuple[bool | None, Sequence[str]] = (None, ())
+    topic_configs, broker_configs, processes, groups, hanging, newest, acls = await asyncio.gather(
+        part("the settings of topics", _topic_configs(client, cluster), {}),
+        part("the settings of brokers", _broker_configs(client, cluster), {}),
+        part("the brokers one by one", _processes(client, cluster), {}),
+        part("groups", _groups(client), no_groups),
+        part("transactions", _hanging(client, cluster, now_ms()), no_partitions),
+        part("times of brokers", _newest_times(client, cluster), {}),
+        part("access rights", _rights(client), no_acls),
+    )
+    return Facts(
+        health=health,
+        now_ms=now_ms(),
+        bootstrap=tuple(bootstrap),
+        security_protocol=security_protocol,
+        addresses={broker.id: broker.address for broker in cluster.brokers.values()},
+        racks={broker.id: broker.rack for broker in cluster.brokers.values()},
+        cluster_ids={number: cluster_id for number, (cluster_id, _) in processes.items()},
+        topics=sorted(cluster.topics.values(), key=lambda topic: topic.name),
+        topic_configs=topic_configs,
+        broker_configs=broker_configs,
+        groups=groups,
+        hanging=hanging,
+        newest_ms=newest,
+        certificates={
+            number: expires_ms for number, (_, expires_ms) in processes.items() if expires_ms is not None
+        },
+        has_authorizer=acls[0],
+        open_to_all=acls[1],
+        unasked=unasked,
+    )
+
+
+def _texts(entries: Sequence[ConfigEntry] | OdradekError) -> dict[str, str]:
+    if isinstance(entries, OdradekError):
+        return {}
+    return {entry.name: entry.value for entry in entries if entry.value is not None}
+
+
+async def _topic_configs(client: Client, cluster: ClusterInfo) -> Mapping[str, Mapping[str, str]]:
+    found = await ConfigAdmin(client).describe_many(
+        ResourceType.TOPIC, sorted(cluster.topics), keys=_TOPIC_KEYS
+    )
+    return {name: _texts(entries) for name, entries in found.items()}
+
+
+async def _broker_configs(client: Client, cluster: ClusterInfo) -> Mapping[int, Mapping[str, str]]:
+    admin = ConfigAdmin(client)
+
+    async def of(number: int) -> dict[str, str]:
+        return _texts(await admin.describe(ResourceType.BROKER, str(number), keys=_BROKER_KEYS))
+
+    numbers = sorted(cluster.brokers)
+    answers = await asyncio.gather(*(of(number) for number in numbers), return_exceptions=True)
+    # A broker that does not answer is a finding of its own.
+    return {
+        number: answer
+        for number, answer in zip(numbers, answers, strict=True)
+        if not isinstance(answer, BaseException)
+    }
+
+
+async def _processes(client: Client, cluster: ClusterInfo) -> Mapping[int, tuple[str, int | None]]:
+    """By broker, the id of the cluster that answers at its address, and when its certificate expires."""
+
+    async def of(number: int) -> tuple[str, int | None]:
+        connection = await client.broker(number)
+        answer = await connection.request(
+            ApiKey.DESCRIBE_CLUSTER,
+            versions=_VERSIONS_OF_DESCRIBE_CLUSTER,
+            include_cluster_authorized_operations=False,
+        )
+        certificate = connection.peer_certificate or {}
+        expires = certificate.get("notAfter")
+        return str(answer.cluster_id), None if expires is None else ssl.cert_time_to_seconds(expires) * 1000
+
+    numbers = sorted(cluster.brokers)
+    answers = await asyncio.gather(*(of(number) for number in numbers), return_exceptions=True)
+    return {
+        number: answer
+        for number, answer in zip(numbers, answers, strict=True)
+        if not isinstance(answer, BaseException)
+    }
+
+
+async def _groups(client: Client) -> Sequence[GroupFacts]:
+    admin = GroupAdmin(client)
+    listed = [group for group in await admin.list() if group.type != "zookeeper"][:_GROUPS_MAX]
+    offsets = await asyncio.gather(
+        *(admin.offsets(group.group_id) for group in listed), return_exceptions=True
+    )
+    committed = {
+        group.group_id: {partition: one.offset for partition, one in found.items()}
+        for group, found in zip(listed, offsets, strict=True)
+        if not isinstance(found, BaseException)
+    }
+    partitions = {partition for found in committed.values() for partition in found}
+    logs = LogAdmin(client)
+    starts = await logs.known_offsets_at(partitions, EARLIEST)
+    ends = await logs.known_offsets_at(partitions, LATEST)
+    later = {group.group_id: group.state for group in await _look_again(admin, listed)}
+    return [
+        GroupFacts(
+            group_id=group.group_id,
+            state=group.state,
+            later_state=later.get(group.group_id, ""),
+            lag=sum(
+                max(ends.get(partition, 0) - max(offset, starts.get(partition, 0)), 0)
+                for partition, offset in committed.get(group.group_id, {}).items()
+            ),
+            behind_start={
+                partition: starts[partition] - offset
+                for partition, offset in committed.get(group.group_id, {}).items()
+                if 0 <= offset < starts.get(partition, 0)
+            },
+        )
+        for group in listed
+    ]
+
+
+async def _look_again(admin: GroupAdmin, groups: Sequence[GroupListing]) -> Sequence[GroupListing]:
+    if not any(group.state in REBALANCING_STATES for group in groups):
+        return groups
+    await asyncio.sleep(LOOK_AGAIN_SECONDS)
+    return await admin.list()
+
+
+async def _hanging(client: Client, cluster: ClusterInfo, now_ms: int) -> Sequence[TopicPartition]:
+    partitions = [
+        TopicPartition(topic.name, one.partition)
+        for topic in cluster.topics.values()
+        for one in topic.partitions
+        if one.leader >= 0
+    ]
+    found = await TransactionAdmin(client).hanging(partitions, now_ms=now_ms, open_longer_ms=_HANGS_AFTER_MS)
+    return sorted({one.partition for one in found})
+
+
+async def _newest_times(client: Client, cluster: ClusterInfo) -> Mapping[TopicPartition, int]:
+    wanted = {
+        TopicPartition(name, one.partition): MAX_TIMESTAMP
+        for name in _INTERNAL
+        if name in cluster.topics
+        for one in cluster.topics[name].partitions
+    }
+    found = await LogAdmin(client).list_offsets_each(wanted)
+    return {
+        partition: one.timestamp_ms
+        for partition, one in found.items()
+        if not isinstance(one, OdradekError) and one.timestamp_ms >= 0
+    }
+
+
+async def _rights(client: Client) -> tuple[bool | None, Sequence[str]]:
+    try:
+        acls = await AclAdmin(client).list()
+    except SecurityDisabled:
+        return False, ()
+    return True, [_words(acl) for acl in acls if _is_open(acl)]
+
+
+def _is_open(acl: AclBinding) -> bool:
+    entry = acl.entry
+    return (
+        entry.principal == "User:*"
+        and entry.permission is PermissionType.ALLOW
+        and entry.operation is AclOperation.ALL
+    )
+
+
+def _words(acl: AclBinding) -> str:
+    return f"every user may do everything with {acl.pattern.type.name.lower()} {acl.pattern.name!r}"
