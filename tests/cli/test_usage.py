@@ -94,6 +94,7 @@ def test_the_verbs_are_all_there() -> None:
         "controller",
         "cluster",
         "mirror",
+        "doctor",
         "status",
         "topics",
         "groups",

@@ -268,7 +268,7 @@ FAULTS: dict[str, tuple[str, Severity, Callable[[], Facts], str]] = {
         "rights",
         Severity.WARNING,
         lambda: replace(HEALTHY, open_to_all=("every user may do everything with topic '*'",)),
-        "open to everybody: every user may do everything with topic '*'",
+        "open to all users: every user may do everything with topic '*'",
     ),
     "everything without an ACL is open": (
         "rights",

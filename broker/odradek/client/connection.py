@@ -163,7 +163,7 @@ class BrokerConnection:
         return self._exchange.is_open
 
     @property
-    def peer_certificate(self) -> Mapping[str, Any] | None:
+    def peer_certificate(self) -> Mapping[str, object] | None:
         """The broker's certificate, as `ssl.SSLSocket.getpeercert` gives it; None without TLS."""
         return self._exchange.peer_certificate
 

@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from struct import Struct
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from odradek.foundation.client_limits import CLIENT_REQUESTS_IN_FLIGHT_MAX, CLIENT_RESPONSE_BYTES_MAX
 from odradek.wire.protocol import codec, messages
@@ -84,7 +84,7 @@ class Exchange(asyncio.BufferedProtocol):
         return self._failure is None and self._transport is not None
 
     @property
-    def peer_certificate(self) -> Mapping[str, Any] | None:
+    def peer_certificate(self) -> Mapping[str, object] | None:
         """The broker's certificate, as `ssl.SSLSocket.getpeercert` gives it; None without TLS."""
         tls = None if self._transport is None else self._transport.get_extra_info("ssl_object")
         return None if tls is None else tls.getpeercert()

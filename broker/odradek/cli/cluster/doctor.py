@@ -33,9 +33,9 @@ CHECKS = (
 @session_options
 @run_in("odradek.cli.cluster.doctor_run")
 def doctor() -> None:
-    """Look at a cluster and how it is set up, and say what is wrong and what to do: health, addresses, copies, racks,
-    settings, groups, transactions, clocks, certificates and rights. It changes nothing. The exit code is 0 where
-    nothing or only a note was found, 9 for warnings and 10 for problems.
+    """Look at a cluster and how it is set up, and say what is wrong and what to do. The checks are health, addresses,
+    copies, racks, settings, groups, transactions, clocks, certificates and rights. It changes nothing. The exit code is
+    0 where nothing or only a note was found, 9 for warnings and 10 for problems.
 
     \b
     A problem does not work. A warning works, and will fail or lose records when something else happens. A note is often

@@ -115,14 +115,14 @@ class Facts:
 
 def diagnose(facts: Facts) -> list[Diagnosis]:
     """All findings, the worst first."""
-    found = [one for name, rule in RULES.items() for one in _named(name, rule, facts)]
+    found = [one for name, rule in RULES.items() for one in _apply(name, rule, facts)]
     return sorted(found, key=lambda one: -one.severity)
 
 
 Found = Iterator[tuple[Severity, str, str]]
 
 
-def _named(name: str, rule: Callable[[Facts], Found], facts: Facts) -> Iterator[Diagnosis]:
+def _apply(name: str, rule: Callable[[Facts], Found], facts: Facts) -> Iterator[Diagnosis]:
     for severity, words, advice in rule(facts):
         yield Diagnosis(severity, name, words, advice)
 
@@ -374,7 +374,7 @@ def _judge_rights(facts: Facts) -> Found:
     if facts.has_authorizer is False and not is_local:
         yield (
             Severity.WARNING,
-            "there is no authorizer: whoever reaches a broker may read, write and delete everything",
+            "there is no authorizer: each client that reaches a broker may read, write and delete everything",
             "see docs/security.md: logins, then authorizer.class.name",
         )
     if facts.security_protocol == "SASL_PLAINTEXT" and not is_local:
@@ -386,7 +386,7 @@ def _judge_rights(facts: Facts) -> Found:
     for words in facts.open_to_all:
         yield (
             Severity.WARNING,
-            f"an ACL is open to everybody: {words}",
+            f"an ACL is open to all users: {words}",
             "odradek acls remove it, and add narrower ones",
         )
     everyone = [

@@ -67,14 +67,18 @@ async def find_facts(
     no_groups: Sequence[GroupFacts] = ()
     no_partitions: Sequence[TopicPartition] = ()
     no_acls: tuple[bool | None, Sequence[str]] = (None, ())
-    topic_configs, broker_configs, processes, groups, hanging, newest, acls = await asyncio.gather(
-        part("the settings of topics", _topic_configs(client, cluster), {}),
-        part("the settings of brokers", _broker_configs(client, cluster), {}),
-        part("the brokers one by one", _processes(client, cluster), {}),
-        part("groups", _groups(client), no_groups),
-        part("transactions", _hanging(client, cluster, now_ms()), no_partitions),
-        part("times of brokers", _newest_times(client, cluster), {}),
-        part("access rights", _rights(client), no_acls),
+    (topic_configs, broker_configs, processes), (groups, hanging, newest, acls) = await asyncio.gather(
+        asyncio.gather(
+            part("the settings of topics", _topic_configs(client, cluster), {}),
+            part("the settings of brokers", _broker_configs(client, cluster), {}),
+            part("the brokers one by one", _processes(client, cluster), {}),
+        ),
+        asyncio.gather(
+            part("groups", _groups(client), no_groups),
+            part("transactions", _hanging(client, cluster, now_ms()), no_partitions),
+            part("times of brokers", _newest_times(client, cluster), {}),
+            part("access rights", _rights(client), no_acls),
+        ),
     )
     return Facts(
         health=health,
@@ -140,7 +144,9 @@ async def _processes(client: Client, cluster: ClusterInfo) -> Mapping[int, tuple
         )
         certificate = connection.peer_certificate or {}
         expires = certificate.get("notAfter")
-        return str(answer.cluster_id), None if expires is None else ssl.cert_time_to_seconds(expires) * 1000
+        return str(answer.cluster_id), None if expires is None else ssl.cert_time_to_seconds(
+            str(expires)
+        ) * 1000
 
     numbers = sorted(cluster.brokers)
     answers = await asyncio.gather(*(of(number) for number in numbers), return_exceptions=True)
