@@ -130,14 +130,23 @@ class OperatorLease:
 
     async def release(self) -> None:
         """Hand it back, if it is ours."""
-        held, self._held = self._held, None
-        if held is None:
+        if self._held is None:
             return
-        held["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _micro_time()}
         try:
-            await self._kubernetes.replace(held)
-        except KubernetesError as failure:
+            try:
+                await self._hand_back(self._held)
+            except Conflict:
+                # The end came during a renewal: it was written, and its answer was not waited for.
+                await self._read_again()
+                await self._hand_back(self._held)
+        except (KubernetesError, LeaseLost) as failure:
             logger.warning("the Lease was not handed back; it ends by itself: %s", failure)
+        finally:
+            self._held = None
+
+    async def _hand_back(self, held: Json) -> None:
+        held["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _micro_time()}
+        await self._kubernetes.replace(held)
 
     async def _is_left(self, lease: Json, silence_seconds: float) -> bool:
         """Whether the holder is known to be gone, or was silent for the whole length."""

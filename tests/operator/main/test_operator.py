@@ -309,6 +309,30 @@ async def test_a_second_replica_takes_over_from_one_that_hears_nothing(
 
 
 @told_by(scenario)
+async def test_a_lease_is_handed_back_after_a_renewal_without_its_answer(server: ApiServer) -> None:
+    """The end of the process cancelled the request when it was written already."""
+    async with gateway_to(server.url) as kubernetes:
+        lease = OperatorLease(kubernetes, namespace="system", name="odradek-operator", identity="one")
+        await lease.acquire()
+        found = await kubernetes.get(LEASES, "system", "odradek-operator")
+        assert found is not None
+        await kubernetes.replace(
+            {**found, "spec": {**found["spec"], "renewTime": "2026-01-01T00:00:00.000000Z"}}
+        )
+        await lease.release()
+        left = server.objects.get(LEASES, "system", "odradek-operator")
+        assert left is not None and left["spec"]["holderIdentity"] == ""
+        # Of another holder nothing is handed back.
+        await lease.acquire()
+        found = await kubernetes.get(LEASES, "system", "odradek-operator")
+        assert found is not None
+        await kubernetes.replace({**found, "spec": {**found["spec"], "holderIdentity": "two"}})
+        await lease.release()
+        left = server.objects.get(LEASES, "system", "odradek-operator")
+        assert left is not None and left["spec"]["holderIdentity"] == "two" and not lease.is_held
+
+
+@told_by(scenario)
 async def test_one_has_the_lease_and_the_other_takes_over_when_it_stops(server: ApiServer) -> None:
     async with gateway_to(server.url) as kubernetes:
         first, second = (
