@@ -72,6 +72,8 @@ class ControllerLocation:
         """The machine at this address has refused a connection: no process listens there."""
         if address != self.address or self._created == _NO_NODE or self._answered != self._created:
             return
+        if self._tasks.is_closed:
+            return
         now = asyncio.get_running_loop().time()
         if self._refused_at is None:
             self._refused_at = now

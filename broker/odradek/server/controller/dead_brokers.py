@@ -89,14 +89,14 @@ class DeadBrokers:
         try:
             while True:
                 await asyncio.sleep(CHECK_SECONDS)
-                for broker in self._find_suspects():
+                for broker, heard in self._find_suspects():
                     if broker.id not in self._asking:
                         self._asking.add(broker.id)
-                        tasks.start(self._remove_if_dead(broker), name=f"broker-{broker.id}")
+                        tasks.start(self._remove_if_dead(broker, heard), name=f"broker-{broker.id}")
         finally:
             await tasks.close()
 
-    def _find_suspects(self) -> list[BrokerImage]:
+    def _find_suspects(self) -> list[tuple[BrokerImage, _Heard]]:
         """The brokers that may have ended. One that has asked since the last check, or waits, is none."""
         now = asyncio.get_running_loop().time()
         # A pause of this process is no silence of the brokers.
@@ -118,7 +118,7 @@ class DeadBrokers:
             is_missing = heard.missing_checks > 1 and now >= heard.ask_again_at
             if (is_missing or (may_judge and self._is_silent(heard))) and self._may_remove(broker):
                 heard.ask_again_at = now + _ASK_AGAIN_SECONDS
-                suspects.append(broker)
+                suspects.append((broker, heard))
         return suspects
 
     def _hears_enough(self) -> bool:
@@ -133,9 +133,9 @@ class DeadBrokers:
         followed = self._subscribers.find_polls(broker.id).broker_epoch
         return followed == broker.epoch or self._known.get(broker.id) == broker.epoch
 
-    async def _remove_if_dead(self, broker: BrokerImage) -> None:
+    async def _remove_if_dead(self, broker: BrokerImage, heard: _Heard) -> None:
         try:
-            reason = await self._find_reason(broker, self._heard[broker.id])
+            reason = await self._find_reason(broker, heard)
             if reason is not None:
                 await self._remove(broker, reason)
         finally:
@@ -164,8 +164,8 @@ class DeadBrokers:
                 transport, _ = await self._network.connect(asyncio.Protocol, host=host, port=port)
         except ConnectionRefusedError:
             return True
-        except OSError:
-            # Also TimeoutError: nothing says that the process has ended.
+        except (OSError, ValueError):
+            # No answer in time, or a name that cannot be resolved: neither says that the process has ended.
             return False
         transport.abort()
         return False
