@@ -1,4 +1,7 @@
-"""The values of decisions that are alike for Topics and ConsumerGroups: desired, actual, and the decision."""
+"""The values of decisions that are alike for Topics, Users and ConsumerGroups: desired, actual, and the decision.
+
+`Work` has all three of one resource on its way through the rounds of a batch.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,16 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
+from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.kubernetes import Json, metadata
 from odradek_operator.reconcilers.broker_failures import Failure
-from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER, is_deleted, is_paused, status_of
+from odradek_operator.reconcilers.reconciler import (
+    CLEANUP_FINALIZER,
+    is_deleted,
+    is_paused,
+    key_of,
+    status_of,
+)
 from odradek_operator.resources.conditions import Condition, ready_condition
 from odradek_operator.resources.deletion import DeletionPolicy
 from odradek_operator.resources.structure import parse
@@ -150,3 +160,29 @@ class DecisionOf(Generic[Action, Status]):
             unreachable = ready_condition(None, "ClusterUnreachable", problem)
             return cls.with_condition(desired, unreachable, again_seconds=UNREACHABLE_AGAIN_SECONDS)
         return None
+
+
+# --- on their way through the rounds ----------------------------------------------------------------------------------
+
+DesiredT = TypeVar("DesiredT", bound=DesiredOf[Any, Any])
+ActualT = TypeVar("ActualT", bound=ActualOf)
+DecisionT = TypeVar("DecisionT", bound=DecisionOf[Any, Any])
+
+
+@dataclass(slots=True)
+class Work(Generic[DesiredT, ActualT, DecisionT]):
+    """A resource on its way through the rounds; closed once it needs no further round."""
+
+    body: Json
+    desired: DesiredT
+    actual: ActualT
+    decision: DecisionT
+    is_open: bool = True
+
+    @property
+    def key(self) -> Key:
+        return key_of(self.body)
+
+
+AnyWork = Work[Any, Any, Any]
+WorkT = TypeVar("WorkT", bound=AnyWork)

@@ -13,6 +13,7 @@ from odradek_operator.reconcilers.decisions import (
     OWED_AGAIN_SECONDS,
     UNREACHABLE_AGAIN_SECONDS,
     Reachability,
+    WorkT,
 )
 from odradek_operator.reconcilers.declared import (
     Absent,
@@ -26,7 +27,6 @@ from odradek_operator.reconcilers.declared import (
     read_record,
 )
 from odradek_operator.reconcilers.reconciler import Environment, key_of
-from odradek_operator.reconcilers.work import WorkT
 from odradek_operator.resources.deletion import DeletionPolicy
 
 

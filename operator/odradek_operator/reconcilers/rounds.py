@@ -32,6 +32,7 @@ from odradek_operator.reconcilers.broker_failures import is_unreachable
 from odradek_operator.reconcilers.decisions import (
     Reachability,
     RemoveFinalizer,
+    WorkT,
 )
 from odradek_operator.reconcilers.declared import THING_FIELDS, DeclaredThing, find_records
 from odradek_operator.reconcilers.reconciler import (
@@ -42,7 +43,6 @@ from odradek_operator.reconcilers.reconciler import (
     status_of,
 )
 from odradek_operator.reconcilers.record_keeping import KnownEntries, RecordKeeper
-from odradek_operator.reconcilers.work import WorkT
 from odradek_operator.resources.conditions import ready_condition
 from odradek_operator.resources.structure import InvalidResource
 

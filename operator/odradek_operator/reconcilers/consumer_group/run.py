@@ -39,11 +39,10 @@ from odradek_operator.reconcilers.consumer_group.facts import (
     ScaleWorkload,
     WorkloadSeen,
 )
-from odradek_operator.reconcilers.decisions import Reachability
+from odradek_operator.reconcilers.decisions import Reachability, Work
 from odradek_operator.reconcilers.declared import DeclaredThing
 from odradek_operator.reconcilers.reconciler import conditions_of, status_of
 from odradek_operator.reconcilers.rounds import ClusterAccess, ReconciledKind, Rounds
-from odradek_operator.reconcilers.work import Work
 from odradek_operator.resources.consumer_group import ConsumerGroupSpec, ConsumerGroupStatus
 from odradek_operator.resources.workloads import ScalableWorkload, scalable_workloads
 

@@ -28,8 +28,8 @@ from odradek_operator.reconcilers.topic.facts import (
     DesiredTopic,
     NoteCreating,
     TopicDecision,
+    topic_status,
 )
-from odradek_operator.reconcilers.topic.observed import topic_status
 from odradek_operator.reconcilers.topic.replicas import with_replicas
 from odradek_operator.resources.conditions import Condition, condition, ready_condition
 from odradek_operator.resources.topic import AdoptionPolicy, DriftMode, TopicStatus

@@ -18,7 +18,7 @@ from odradek_operator.gateways.kubernetes import TOPICS, Json
 from odradek_operator.gateways.topic_values import ActualTopic, CreateTopic, DeleteTopic, OnBrokers
 from odradek_operator.gateways.topics import BrokerTopics, TopicsSeen
 from odradek_operator.reconcilers.broker_failures import failure_of
-from odradek_operator.reconcilers.decisions import RemoveFinalizer
+from odradek_operator.reconcilers.decisions import RemoveFinalizer, Work
 from odradek_operator.reconcilers.declared import DeclaredThing
 from odradek_operator.reconcilers.reconciler import status_of
 from odradek_operator.reconcilers.rounds import ClusterAccess, ReconciledKind, Rounds
@@ -30,7 +30,6 @@ from odradek_operator.reconcilers.topic.facts import (
     NoteCreating,
     TopicDecision,
 )
-from odradek_operator.reconcilers.work import Work
 from odradek_operator.resources.conditions import ready_condition
 from odradek_operator.resources.topic import TopicResourceSpec, TopicStatus
 

@@ -38,7 +38,7 @@ from odradek_operator.gateways.users import (
     UserStep,
 )
 from odradek_operator.reconcilers.broker_failures import failure_of, is_unreachable
-from odradek_operator.reconcilers.decisions import Reachability
+from odradek_operator.reconcilers.decisions import Reachability, Work
 from odradek_operator.reconcilers.declared import DeclaredThing
 from odradek_operator.reconcilers.rounds import ClusterAccess, ReconciledKind, Rounds
 from odradek_operator.reconcilers.user.connecting import (
@@ -56,7 +56,6 @@ from odradek_operator.reconcilers.user.facts import (
     UserDecision,
     WriteSecret,
 )
-from odradek_operator.reconcilers.work import Work
 from odradek_operator.resources.user import UserSpec, UserStatus
 
 # 192 bits, in letters and digits: nothing has to escape them.
