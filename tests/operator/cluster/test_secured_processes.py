@@ -144,7 +144,13 @@ async def _topics(properties: dict[str, str], *make: str) -> set[str]:
     async with Client(properties["bootstrap.servers"], network=secured_network(properties)) as client:
         for name in make:
             await Admin(client).topics.create(name, partitions=2, replication_factor=2)
-        return set((await client.refresh(None)).topics)
+        # The broker that is asked need not be the one that was asked to make them.
+        seen = await eventually(
+            "the topics are known",
+            lambda: client.refresh(None),
+            lambda cluster: set(make) <= cluster.topics.keys(),
+        )
+        return set(seen.topics)
 
 
 @in_real_time
