@@ -146,6 +146,8 @@ class SimulatedCluster(WholeCluster):
         self._changed_at = 0.0
         self._return: asyncio.TimerHandle | None = None
         self.memory = Memory()
+        self.rotten: set[tuple[int, str]] = set()
+        """Brokers and the directories of logs in which a bit flipped."""
         self._ending: dict[int, asyncio.Task[None]] = {}
         self._starting: dict[int, asyncio.Task[None]] = {}
         self.on_state: Callable[[int, dict[str, Any]], None] = lambda partition, state: None
@@ -341,6 +343,7 @@ class SimulatedCluster(WholeCluster):
         logs = [path for path in disk.paths(".log") if disk.size_bytes(path)]
         if logs:
             path = self.chance.choice(logs)
+            self.rotten.add((broker_id, path.split("/")[-2]))
             disk.flip_bit(path, self.chance.randrange(disk.size_bytes(path) * 8))
 
     def restore(self) -> None:
