@@ -10,6 +10,7 @@ import pytest
 from odradek.cli.cluster.doctor import CHECKS
 from odradek.cli.exit_codes import ExitCode
 from odradek.client.admin.diagnosis import RULES
+from odradek.foundation.security_errors import ClusterAuthorizationFailed
 from tests.cli.conftest import Shell
 from tests.support.broker_process import Broker
 from tests.support.local_process import running
@@ -46,6 +47,20 @@ def test_a_new_broker_has_nothing_and_each_planted_fault_is_named(tmp_path: Path
         assert "group behind has not read 2 records that retention has deleted, in wishful-0" in texts
         only = findings(shell, "--only", "copies", code=ExitCode.DEGRADED)
         assert [one["check"] for one in only] == ["copies"]
+
+
+def test_what_is_denied_is_named_and_not_passed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def denied(*_: object, **__: object) -> None:
+        raise ClusterAuthorizationFailed("not for this user")
+
+    with running(Broker(tmp_path)) as broker:
+        monkeypatch.setattr("odradek.client.admin.configs.ConfigAdmin.describe", denied)
+        shell = Shell(broker.bootstrap)
+        shown = shell.run("doctor")
+        assert "- unasked: the settings of brokers could not be looked at: " in shown
+        assert "not for this user" in shown
+        assert "ok health, addresses, copies, racks, groups, transactions, clocks, certificates" in shown
+        assert shell.json("doctor", "--only", "settings", "--only", "copies")["passed"] == ["copies"]
 
 
 def test_a_mistyped_check_is_named() -> None:

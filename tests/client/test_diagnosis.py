@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,11 +11,21 @@ from dataclasses import replace
 import pytest
 
 from odradek.client.addresses import Address
-from odradek.client.admin.diagnosis import RULES, Facts, GroupFacts, Severity, diagnose
+from odradek.client.admin.diagnosis import (
+    GROUPS,
+    NEEDED_BY,
+    RULES,
+    Facts,
+    GroupFacts,
+    Severity,
+    diagnose,
+    find_passed,
+)
 from odradek.client.admin.health import BrokerHealth, BrokerStatus, ClusterHealth
 from odradek.client.metadata import PartitionInfo, TopicInfo
 from odradek.client.results import LogDirectoryDescription
 from odradek.foundation.ids import TopicPartition
+from tests.support.command_line import run_command
 
 NOW_MS = 1_700_000_000_000
 DAY_MS = 86_400_000
@@ -279,7 +291,7 @@ FAULTS: dict[str, tuple[str, Severity, Callable[[], Facts], str]] = {
     "what could not be asked": (
         "unasked",
         Severity.NOTE,
-        lambda: replace(HEALTHY, unasked={"groups": "denied"}),
+        lambda: replace(HEALTHY, unasked={GROUPS: "denied"}),
         "groups could not be looked at: denied",
     ),
 }
@@ -306,7 +318,7 @@ def test_every_check_has_a_planted_fault() -> None:
 
 def test_the_worst_come_first() -> None:
     facts = replace(
-        with_topic(copies=1, min_insync_replicas="1"), hanging=(WHERE,), unasked={"groups": "denied"}
+        with_topic(copies=1, min_insync_replicas="1"), hanging=(WHERE,), unasked={GROUPS: "denied"}
     )
     assert [one.severity for one in diagnose(facts)] == [Severity.PROBLEM, Severity.WARNING, Severity.NOTE]
 
@@ -323,3 +335,18 @@ def test_long_lists_are_counted() -> None:
     assert (
         found.words == "9 topics with one copy in a cluster of 3 brokers: t-0, t-1, t-2, t-3, t-4 and 4 more"
     )
+
+
+def test_a_check_that_could_not_be_made_is_not_passed() -> None:
+    facts = replace(HEALTHY, unasked=dict.fromkeys(NEEDED_BY, "denied"))
+    assert find_passed(facts, diagnose(facts)) == ["health", "racks"]
+    assert set(find_passed(HEALTHY, [])) == set(RULES) - {"unasked"}
+
+
+def test_each_command_that_is_advised_is_there() -> None:
+    advised = {one.advice for _, _, facts, _ in FAULTS.values() for one in diagnose(facts())}
+    commands = {found for text in advised for found in re.findall(r"odradek ([a-z-]+(?: [a-z-]+)?)", text)}
+    assert len(commands) > 5
+    for command in commands:
+        done = run_command((*command.split(), "--help"), environment=dict(os.environ))
+        assert done.code == 0 and done.out.startswith(f"Usage: odradek {command} ".encode()), command

@@ -191,7 +191,7 @@ class SecuredListeners:
 
         Raises SettingError or DependencyError where its settings cannot serve.
         """
-        listener = (settings.inter_broker_listener_name or settings.security_inter_broker_protocol).upper()
+        listener = settings.listener_between_brokers
         protocols = {one.listener_name: one.security_protocol for one in settings.listener_endpoints}
         protocol = protocols.get(listener, settings.security_inter_broker_protocol)
         return self._secure(settings, network, Endpoint(listener, "", 0, protocol), MECHANISM)

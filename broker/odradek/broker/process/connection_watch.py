@@ -58,11 +58,11 @@ class ConnectionWatch:
             return
         # Most brokers bound nothing: their start does without these modules.
         if self.rates is None:
-            between_brokers = settings.inter_broker_listener_name or settings.security_inter_broker_protocol
+            between_brokers = settings.listener_between_brokers
             self.rates = late.ConnectionRates(
                 windows=settings.quota_window_num,
                 window_seconds=settings.quota_window_size_seconds,
-                exempt_listener=between_brokers.upper() if len(self._listeners) > 1 else "",
+                exempt_listener=between_brokers if len(self._listeners) > 1 else "",
             )
         self.rates.change_listeners(broker=broker, listeners=own)
         self.rates.change_addresses(late.quota_tables(of_addresses)[late.QuotaKey.CONNECTION])

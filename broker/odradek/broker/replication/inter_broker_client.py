@@ -128,9 +128,8 @@ class InterBrokerClient:
         broker = self._images.current.brokers.get(broker_id)
         if broker is None:
             raise BrokerNotAvailable(f"broker {broker_id} is not registered.")
-        settings = self._current_settings()
-        listener = settings.inter_broker_listener_name or settings.security_inter_broker_protocol
-        endpoint = broker.endpoints.get(listener.upper())
+        listener = self._current_settings().listener_between_brokers
+        endpoint = broker.endpoints.get(listener)
         if endpoint is None:
             raise BrokerNotAvailable(
                 f"broker {broker_id} has no listener {listener}; set inter.broker.listener.name to one that all "

@@ -10,7 +10,7 @@ from odradek.cli.exit_codes import ExitCode
 from odradek.cli.shared.options import CommandSession
 from odradek.cli.shared.output import bad, count, good, in_color, show_document, warning
 from odradek.client.addresses import parse_addresses
-from odradek.client.admin.diagnosis import Diagnosis, Facts, Severity, diagnose
+from odradek.client.admin.diagnosis import Diagnosis, Facts, Severity, diagnose, find_passed
 from odradek.client.admin.diagnosis_probes import find_facts
 from odradek.client.client import Client
 from odradek.client.properties import SECURITY_PROTOCOL
@@ -21,9 +21,11 @@ _EXIT_CODES = {Severity.PROBLEM: ExitCode.UNHEALTHY, Severity.WARNING: ExitCode.
 
 def doctor(session: CommandSession, *, only: Sequence[str]) -> int:
     facts = session.run(lambda client: _find(session, client))
-    found = [one for one in diagnose(facts) if not only or one.check in only]
-    if not show_document(session.output, _document(facts, found)):
-        _print(facts, found, only or CHECKS)
+    everything, asked = diagnose(facts), only or CHECKS
+    found = [one for one in everything if one.check in asked]
+    passed = [name for name in find_passed(facts, everything) if name in asked]
+    if not show_document(session.output, _document(facts, found, passed)):
+        _print(facts, found, passed)
     worst = max((one.severity for one in found), default=Severity.NOTE)
     return _EXIT_CODES.get(worst, ExitCode.OK)
 
@@ -37,19 +39,18 @@ async def _find(session: CommandSession, client: Client) -> Facts:
     )
 
 
-def _print(facts: Facts, found: Sequence[Diagnosis], checks: Sequence[str]) -> None:
+def _print(facts: Facts, found: Sequence[Diagnosis], passed: Sequence[str]) -> None:
     brokers = count(len(facts.addresses), "live broker")
     print(f"cluster {facts.health.cluster_id}: {brokers}, {count(len(facts.topics), 'topic')}")
     for one in found:
         print(f"{in_color(_MARKS[one.severity])} {one.check}: {one.words}")
         if one.advice:
             print(f"   {one.advice}")
-    clean = [name for name in checks if name != "unasked" and all(one.check != name for one in found)]
-    if clean:
-        print(f"{in_color(good('ok'))} {', '.join(clean)}")
+    if passed:
+        print(f"{in_color(good('ok'))} {', '.join(passed)}")
 
 
-def _document(facts: Facts, found: Sequence[Diagnosis]) -> dict[str, object]:
+def _document(facts: Facts, found: Sequence[Diagnosis], passed: Sequence[str]) -> dict[str, object]:
     return {
         "cluster_id": facts.health.cluster_id,
         "findings": [
@@ -61,4 +62,5 @@ def _document(facts: Facts, found: Sequence[Diagnosis]) -> dict[str, object]:
             }
             for one in found
         ],
+        "passed": passed,
     }

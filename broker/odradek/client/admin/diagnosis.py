@@ -18,6 +18,8 @@ from odradek.client.admin.health import REBALANCING_STATES, ClusterHealth, Verdi
 from odradek.client.metadata import TopicInfo
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.words import count
+from odradek.metadata.image.topic_names import TRANSACTION_STATE
+from odradek.wire.protocol.group_partitions import OFFSETS_TOPIC
 
 # A cluster of fewer brokers cannot hold three copies, which is the usual number.
 _COPIES: Final = 3
@@ -27,7 +29,26 @@ _CERTIFICATE_DAYS_MIN: Final = 30
 _DAY_MS: Final = 86_400_000
 # Records are this much ahead of a correct clock only by mistake.
 CLOCK_AHEAD_MS_MAX: Final = 60_000
-_INTERNAL: Final = ("__consumer_offsets", "__transaction_state")
+COORDINATORS_TOPICS: Final = (OFFSETS_TOPIC, TRANSACTION_STATE)
+
+# What is asked for, each on its own, as `Facts.unasked` names it.
+TOPIC_SETTINGS: Final = "the settings of topics"
+BROKER_SETTINGS: Final = "the settings of brokers"
+PROCESSES: Final = "the brokers one by one"
+GROUPS: Final = "groups"
+TRANSACTIONS: Final = "transactions"
+TIMES: Final = "times of brokers"
+RIGHTS: Final = "access rights"
+# The checks that need it: without it none of them is passed.
+NEEDED_BY: Final[Mapping[str, tuple[str, ...]]] = {
+    TOPIC_SETTINGS: ("copies", "settings"),
+    BROKER_SETTINGS: ("settings", "rights"),
+    PROCESSES: ("addresses", "certificates"),
+    GROUPS: ("groups",),
+    TRANSACTIONS: ("transactions",),
+    TIMES: ("clocks",),
+    RIGHTS: ("rights",),
+}
 # Brokers that differ in one of these give clients different answers, by chance.
 SAME_ON_ALL_BROKERS: Final = (
     "auto.create.topics.enable",
@@ -111,6 +132,12 @@ class Facts:
     """ACLs that let every user do everything, in words."""
     unasked: Mapping[str, str] = field(default_factory=dict)
     """What could not be asked for, and why."""
+
+
+def find_passed(facts: Facts, found: Iterable[Diagnosis]) -> list[str]:
+    """The checks that found nothing, and for which all could be asked."""
+    left_out = {check for what in facts.unasked for check in NEEDED_BY[what]} | {one.check for one in found}
+    return [name for name in RULES if name not in left_out and name != "unasked"]
 
 
 def diagnose(facts: Facts) -> list[Diagnosis]:
@@ -199,7 +226,7 @@ def _judge_copies(facts: Facts) -> Found:
         if copies == 1 and not topic.name.startswith("__"):
             single.append(topic.name)
         wanted = min(brokers, _COPIES)
-        if topic.name in _INTERNAL and copies < wanted:
+        if topic.name in COORDINATORS_TOPICS and copies < wanted:
             yield (
                 Severity.WARNING,
                 f"{topic.name} has {copies} of {wanted} copies in a cluster of {count(brokers, 'broker')}: "
@@ -279,13 +306,12 @@ def _judge_settings(facts: Facts) -> Found:
         yield (
             Severity.PROBLEM,
             f"cleanup.policy of __consumer_offsets is {offsets}: offsets of groups are deleted by age",
-            "odradek configs alter topic __consumer_offsets --set cleanup.policy=compact",
+            "odradek configs set topic __consumer_offsets cleanup.policy=compact",
         )
+    bounds = [_number(one.get("socket.request.max.bytes")) for one in brokers.values()]
+    bound = min((one for one in bounds if one), default=0)
     for name, configs in facts.topic_configs.items():
         largest = _number(configs.get("max.message.bytes"))
-        bound = min(
-            (_number(one.get("socket.request.max.bytes")) or largest for one in brokers.values()), default=0
-        )
         if bound and largest > bound:
             yield (
                 Severity.WARNING,
@@ -387,7 +413,7 @@ def _judge_rights(facts: Facts) -> Found:
         yield (
             Severity.WARNING,
             f"an ACL is open to all users: {words}",
-            "odradek acls remove it, and add narrower ones",
+            "remove it with `odradek acls remove`, and add narrower ones",
         )
     everyone = [
         broker

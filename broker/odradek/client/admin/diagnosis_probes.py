@@ -12,7 +12,19 @@ from typing import Final, TypeVar
 from odradek.client.addresses import Address
 from odradek.client.admin.acls import AclAdmin
 from odradek.client.admin.configs import ConfigAdmin
-from odradek.client.admin.diagnosis import SAME_ON_ALL_BROKERS, Facts, GroupFacts
+from odradek.client.admin.diagnosis import (
+    BROKER_SETTINGS,
+    COORDINATORS_TOPICS,
+    GROUPS,
+    PROCESSES,
+    RIGHTS,
+    SAME_ON_ALL_BROKERS,
+    TIMES,
+    TOPIC_SETTINGS,
+    TRANSACTIONS,
+    Facts,
+    GroupFacts,
+)
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.health import REBALANCING_STATES
 from odradek.client.admin.health_probes import cluster_health
@@ -32,7 +44,6 @@ PART_SECONDS_MAX: Final = 15.0
 LOOK_AGAIN_SECONDS: Final = 3.0
 # A transaction without a record for so long, and without a coordinator, hangs. Kafka's bound of a transaction's time.
 _HANGS_AFTER_MS: Final = 900_000
-_GROUPS_MAX: Final = 1_000
 _BROKER_KEYS: Final = (*SAME_ON_ALL_BROKERS, "allow.everyone.if.no.acl.found", "socket.request.max.bytes")
 _TOPIC_KEYS: Final = (
     "cleanup.policy",
@@ -40,10 +51,38 @@ _TOPIC_KEYS: Final = (
     "min.insync.replicas",
     "unclean.leader.election.enable",
 )
-_INTERNAL: Final = ("__consumer_offsets", "__transaction_state")
 _VERSIONS_OF_DESCRIBE_CLUSTER: Final = (0, 1)
 
 T = TypeVar("T")
+K = TypeVar("K")
+
+
+class _Asked:
+    """Asks, and names what could not be had in `unasked`."""
+
+    def __init__(self) -> None:
+        self.unasked: dict[str, str] = {}
+
+    async def part(self, what: str, work: Awaitable[T], otherwise: T) -> T:
+        """The answer to one part, in time."""
+        try:
+            async with asyncio.timeout(PART_SECONDS_MAX):
+                return await work
+        except TimeoutError:
+            self.unasked[what] = f"no answer within {PART_SECONDS_MAX:g} s"
+        except (OdradekError, OSError) as failure:
+            self.unasked[what] = str(failure)
+        return otherwise
+
+    async def each(self, what: str, keys: Sequence[K], ask: Callable[[K], Awaitable[T]]) -> dict[K, T]:
+        """The answers by key. The first key without one is named; how many more there are, too."""
+        answers = await asyncio.gather(*(_answer_or_error(ask(key)) for key in keys))
+        failed = {key: one for key, one in zip(keys, answers, strict=True) if isinstance(one, Exception)}
+        if failed:
+            key, failure = next(iter(failed.items()))
+            more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+            self.unasked[what] = f"{key}: {failure}{more}"
+        return {key: one for key, one in zip(keys, answers, strict=True) if not isinstance(one, Exception)}
 
 
 async def find_facts(
@@ -52,32 +91,23 @@ async def find_facts(
     """All that can be asked. Raises ConnectionFailed or ClientTimeout when no broker answers."""
     health = await cluster_health(client)
     cluster = await client.refresh(None)
-    unasked: dict[str, str] = {}
-
-    async def part(what: str, work: Awaitable[T], otherwise: T) -> T:
-        try:
-            async with asyncio.timeout(PART_SECONDS_MAX):
-                return await work
-        except TimeoutError:
-            unasked[what] = f"no answer within {PART_SECONDS_MAX:g} s"
-        except (OdradekError, OSError) as failure:
-            unasked[what] = str(failure)
-        return otherwise
-
+    asked, numbers = _Asked(), sorted(cluster.brokers)
     no_groups: Sequence[GroupFacts] = ()
     no_partitions: Sequence[TopicPartition] = ()
     no_acls: tuple[bool | None, Sequence[str]] = (None, ())
-    (topic_configs, broker_configs, processes), (groups, hanging, newest, acls) = await asyncio.gather(
+    (of_topics, of_brokers, processes), (groups, hanging, newest, acls) = await asyncio.gather(
         asyncio.gather(
-            part("the settings of topics", _topic_configs(client, cluster), {}),
-            part("the settings of brokers", _broker_configs(client, cluster), {}),
-            part("the brokers one by one", _processes(client, cluster), {}),
+            asked.part(TOPIC_SETTINGS, _topic_configs(client, sorted(cluster.topics), asked), {}),
+            asked.part(BROKER_SETTINGS, _broker_configs(client, numbers, asked), {}),
+            asked.part(
+                PROCESSES, asked.each(PROCESSES, numbers, lambda number: _process(client, number)), {}
+            ),
         ),
         asyncio.gather(
-            part("groups", _groups(client), no_groups),
-            part("transactions", _hanging(client, cluster, now_ms()), no_partitions),
-            part("times of brokers", _newest_times(client, cluster), {}),
-            part("access rights", _rights(client), no_acls),
+            asked.part(GROUPS, _groups(client, asked), no_groups),
+            asked.part(TRANSACTIONS, _hanging(client, cluster, now_ms()), no_partitions),
+            asked.part(TIMES, _newest_times(client, cluster), {}),
+            asked.part(RIGHTS, _rights(client), no_acls),
         ),
     )
     return Facts(
@@ -89,8 +119,8 @@ async def find_facts(
         racks={broker.id: broker.rack for broker in cluster.brokers.values()},
         cluster_ids={number: cluster_id for number, (cluster_id, _) in processes.items()},
         topics=sorted(cluster.topics.values(), key=lambda topic: topic.name),
-        topic_configs=topic_configs,
-        broker_configs=broker_configs,
+        topic_configs=of_topics,
+        broker_configs=of_brokers,
         groups=groups,
         hanging=hanging,
         newest_ms=newest,
@@ -99,74 +129,64 @@ async def find_facts(
         },
         has_authorizer=acls[0],
         open_to_all=acls[1],
-        unasked=unasked,
+        unasked=asked.unasked,
     )
 
 
-def _texts(entries: Sequence[ConfigEntry] | OdradekError) -> dict[str, str]:
-    if isinstance(entries, OdradekError):
-        return {}
+async def _answer_or_error(work: Awaitable[T]) -> T | Exception:
+    try:
+        return await work
+    except (OdradekError, OSError) as failure:
+        return failure
+
+
+def _texts(entries: Sequence[ConfigEntry]) -> dict[str, str]:
     return {entry.name: entry.value for entry in entries if entry.value is not None}
 
 
-async def _topic_configs(client: Client, cluster: ClusterInfo) -> Mapping[str, Mapping[str, str]]:
-    found = await ConfigAdmin(client).describe_many(
-        ResourceType.TOPIC, sorted(cluster.topics), keys=_TOPIC_KEYS
-    )
-    return {name: _texts(entries) for name, entries in found.items()}
+async def _topic_configs(
+    client: Client, names: Sequence[str], asked: _Asked
+) -> Mapping[str, Mapping[str, str]]:
+    found = await ConfigAdmin(client).describe_many(ResourceType.TOPIC, names, keys=_TOPIC_KEYS)
+
+    async def of(name: str) -> dict[str, str]:
+        entries = found[name]
+        if isinstance(entries, OdradekError):
+            raise entries
+        return _texts(entries)
+
+    return await asked.each(TOPIC_SETTINGS, names, of)
 
 
-async def _broker_configs(client: Client, cluster: ClusterInfo) -> Mapping[int, Mapping[str, str]]:
+async def _broker_configs(
+    client: Client, numbers: Sequence[int], asked: _Asked
+) -> Mapping[int, Mapping[str, str]]:
     admin = ConfigAdmin(client)
 
     async def of(number: int) -> dict[str, str]:
         return _texts(await admin.describe(ResourceType.BROKER, str(number), keys=_BROKER_KEYS))
 
-    numbers = sorted(cluster.brokers)
-    answers = await asyncio.gather(*(of(number) for number in numbers), return_exceptions=True)
-    # A broker that does not answer is a finding of its own.
-    return {
-        number: answer
-        for number, answer in zip(numbers, answers, strict=True)
-        if not isinstance(answer, BaseException)
-    }
+    return await asked.each(BROKER_SETTINGS, numbers, of)
 
 
-async def _processes(client: Client, cluster: ClusterInfo) -> Mapping[int, tuple[str, int | None]]:
-    """By broker, the id of the cluster that answers at its address, and when its certificate expires."""
-
-    async def of(number: int) -> tuple[str, int | None]:
-        connection = await client.broker(number)
-        answer = await connection.request(
-            ApiKey.DESCRIBE_CLUSTER,
-            versions=_VERSIONS_OF_DESCRIBE_CLUSTER,
-            include_cluster_authorized_operations=False,
-        )
-        certificate = connection.peer_certificate or {}
-        expires = certificate.get("notAfter")
-        return str(answer.cluster_id), None if expires is None else ssl.cert_time_to_seconds(
-            str(expires)
-        ) * 1000
-
-    numbers = sorted(cluster.brokers)
-    answers = await asyncio.gather(*(of(number) for number in numbers), return_exceptions=True)
-    return {
-        number: answer
-        for number, answer in zip(numbers, answers, strict=True)
-        if not isinstance(answer, BaseException)
-    }
-
-
-async def _groups(client: Client) -> Sequence[GroupFacts]:
-    admin = GroupAdmin(client)
-    listed = [group for group in await admin.list() if group.type != "zookeeper"][:_GROUPS_MAX]
-    offsets = await asyncio.gather(
-        *(admin.offsets(group.group_id) for group in listed), return_exceptions=True
+async def _process(client: Client, number: int) -> tuple[str, int | None]:
+    """The id of the cluster that answers at a broker's address, and when its certificate expires."""
+    connection = await client.broker(number)
+    answer = await connection.request(
+        ApiKey.DESCRIBE_CLUSTER,
+        versions=_VERSIONS_OF_DESCRIBE_CLUSTER,
+        include_cluster_authorized_operations=False,
     )
+    expires = (connection.peer_certificate or {}).get("notAfter")
+    return str(answer.cluster_id), None if expires is None else ssl.cert_time_to_seconds(str(expires)) * 1000
+
+
+async def _groups(client: Client, asked: _Asked) -> Sequence[GroupFacts]:
+    admin = GroupAdmin(client)
+    listed = [group for group in await admin.list() if group.type != "zookeeper"]
+    found = await asked.each(GROUPS, [group.group_id for group in listed], admin.offsets)
     committed = {
-        group.group_id: {partition: one.offset for partition, one in found.items()}
-        for group, found in zip(listed, offsets, strict=True)
-        if not isinstance(found, BaseException)
+        name: {where: one.offset for where, one in offsets.items()} for name, offsets in found.items()
     }
     partitions = {partition for found in committed.values() for partition in found}
     logs = LogAdmin(client)
@@ -213,7 +233,7 @@ async def _hanging(client: Client, cluster: ClusterInfo, now_ms: int) -> Sequenc
 async def _newest_times(client: Client, cluster: ClusterInfo) -> Mapping[TopicPartition, int]:
     wanted = {
         TopicPartition(name, one.partition): MAX_TIMESTAMP
-        for name in _INTERNAL
+        for name in COORDINATORS_TOPICS
         if name in cluster.topics
         for one in cluster.topics[name].partitions
     }

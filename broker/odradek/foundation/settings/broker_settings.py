@@ -159,6 +159,11 @@ class Settings(SettingValues):
         setting = find_setting(key)
         return "[hidden]" if setting is None or setting.is_sensitive else self.given[key]
 
+    @property
+    def listener_between_brokers(self) -> str:
+        """The name of the listener at which brokers reach each other."""
+        return (self.inter_broker_listener_name or self.security_inter_broker_protocol).upper()
+
     def listener_value(
         self, listener_name: str, key: str, *, mechanism: str = "", is_own: bool = False
     ) -> SettingValue:

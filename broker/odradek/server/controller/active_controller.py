@@ -151,7 +151,7 @@ class ActiveController:
             images=self.images,
             subscribers=self.subscribers,
             network=self._network,
-            listener_name=self._inter_broker_listener,
+            listener_name=lambda: self.settings.current.listener_between_brokers,
             session_timeout_ms=lambda: self.settings.current.broker_session_timeout_ms,
         )
         self._is_begun = True
@@ -191,10 +191,6 @@ class ActiveController:
     async def close(self) -> None:
         """After `end`: end the tasks."""
         await self._tasks.close()
-
-    def _inter_broker_listener(self) -> str:
-        settings = self.settings.current
-        return (settings.inter_broker_listener_name or settings.security_inter_broker_protocol).upper()
 
     # --- during the term -----------------------------------------------------------------------------------------
 
