@@ -93,7 +93,11 @@ class _Copying:
         self.group = f"of-{self.source}"
         # A consumer that never joins: librdkafka's call for administrators crashed the process when a broker was away.
         self._asker = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": self.group})
-        self.values = _written(cluster.bootstrap, self.source, plan.records)
+        self._bootstrap = cluster.bootstrap
+        self._records = plan.records
+        self.values: dict[int, list[bytes]] = {number: [] for number in range(PARTITIONS)}
+        # Without the second half the copying cannot end before its faults.
+        self.write_up_to(plan.records // 2)
         arguments = [
             *("--consumer-group", self.group, "--input-topic", self.source, "--output-topic", self.target),
             *("--transaction-size", str(plan.transaction_size), "--input-partition", "-1"),
@@ -119,6 +123,14 @@ class _Copying:
     def note(self, what: str) -> None:
         """Remember what happened, for the case that the copying stands still."""
         self.notes.append(f"{time.strftime('%H:%M:%S')} {what}")
+
+    def write_up_to(self, count: int) -> None:
+        """Write the input as far as `count` records, beyond those that are there."""
+        _write(self._bootstrap, self.source, self.values, count)
+
+    def write_all(self) -> None:
+        """Write what is left of the input."""
+        self.write_up_to(self._records)
 
     def close(self) -> None:
         """End the client that asks what is committed."""
@@ -162,11 +174,15 @@ def copied(cluster: Cluster, folder: Path, plan: Plan) -> CopyRun:
             assert time.monotonic() - moved_at < STALLED_SECONDS_MAX, _stalled(copying)
             copying.start_all()
             time.sleep(chance.uniform(0.1, PAUSE_SECONDS_MAX))
-            kind = chance.choice(FAULTS) if wanted is None else next(wanted, None) if now else None
-            if kind is not None and now:
+            if not now:
+                continue
+            kind = chance.choice(FAULTS) if wanted is None else next(wanted, None)
+            if kind is not None:
                 copying.note(kind)
                 _fault(cluster, copying, kind, chance)
                 faults[kind] += 1
+            if wanted is None or kind is None:
+                copying.write_all()
         seconds = time.monotonic() - began
         for copier in copying.copiers:
             copier.stop()
@@ -179,18 +195,16 @@ def copied(cluster: Cluster, folder: Path, plan: Plan) -> CopyRun:
     return CopyRun(compared(copying.values, committed, everything), seconds, faults, failures)
 
 
-def _written(bootstrap: str, topic: str, records: int) -> dict[int, list[bytes]]:
-    """What was written to each partition, in its order."""
+def _write(bootstrap: str, topic: str, values: dict[int, list[bytes]], count: int) -> None:
+    """Write the records up to `count`; `values` has what each partition has, in its order."""
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20})
-    values: dict[int, list[bytes]] = {number: [] for number in range(PARTITIONS)}
-    for number in range(records):
+    for number in range(sum(map(len, values.values())), count):
         value = b"%d" % number
         producer.produce(topic, value, partition=number % PARTITIONS)
         values[number % PARTITIONS].append(value)
         if number % 5000 == 0:
             producer.poll(0.1)
     assert producer.flush(PATIENCE_SECONDS) == 0, "the input could not be written"
-    return values
 
 
 def _fault(cluster: Cluster, copying: _Copying, kind: str, chance: random.Random) -> None:
