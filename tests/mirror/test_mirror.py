@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from odradek import Producer
-from odradek.cli.groups.group_resets import Reset, apply_resets, plan_resets
+from odradek.cli.groups.group_resets import apply_resets, plan_resets
 from odradek.client.admin.admin import Admin
+from odradek.client.admin.group_resets import Reset
 from odradek.client.client import Client
 from odradek.client.results import ConfigChange, ResourceType
 from odradek.foundation.errors import NonEmptyGroup, UnknownTopicOrPartition

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from odradek.cli.groups.group_resets import Reset, apply_resets, plan_resets
+from odradek.cli.groups.group_resets import apply_resets, plan_resets
+from odradek.client.admin.group_resets import Reset
 from odradek.client.client import Client
 from odradek.mirror import flow, mirror
 from odradek.mirror.settings import ClusterSettings

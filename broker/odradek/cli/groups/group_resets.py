@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import click
 
@@ -20,6 +19,7 @@ from odradek.cli.shared.options import CommandSession, parse_partitions
 from odradek.cli.shared.output import count, show, warn
 from odradek.cli.shared.partition_names import find_named_partitions
 from odradek.cli.shared.times import parse_duration_ms, parse_moment_ms
+from odradek.client.admin.group_resets import Reset, find_reset_offsets
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.client import Client
@@ -34,13 +34,6 @@ from odradek.foundation.errors import (
 )
 from odradek.foundation.ids import TopicPartition
 from odradek.mirror.settings import GROUP_PREFIX
-
-
-class Reset(NamedTuple):
-    """A destination: a `kind` and its number (offset, milliseconds since 1970, or records to shift by)."""
-
-    kind: str
-    value: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +101,7 @@ async def plan_resets(client: Client, group_id: str, topics: Sequence[str], rese
     if is_mirror_group(group_id):
         targets = _source_offsets(group_id, keys, offsets, reset)
     else:
-        targets = await _targets(LogAdmin(client), keys, offsets, reset)
+        targets = await find_reset_offsets(LogAdmin(client), keys, offsets, reset)
     return [ResetPlan(group_id, key, committed.get(key), CommittedOffset(targets[key])) for key in keys]
 
 
@@ -201,30 +194,6 @@ def _source_offsets(
             f"group {group_id!r} has no offset of {', '.join(without)} to shift; give --to-offset"
         )
     return {key: max(0, committed[key] + reset.value) for key in keys}
-
-
-async def _targets(
-    logs: LogAdmin, keys: Sequence[TopicPartition], committed: Mapping[TopicPartition, int], reset: Reset
-) -> dict[TopicPartition, int]:
-    first = await logs.offsets_at(keys, EARLIEST)
-    end = await logs.offsets_at(keys, LATEST)
-    at_time: dict[TopicPartition, int] = {}
-    if reset.kind == "time":
-        found = await logs.offsets_at(keys, reset.value)
-        at_time = {key: end[key] if offset < 0 else offset for key, offset in found.items()}
-    targets: dict[TopicPartition, int] = {}
-    for key in keys:
-        current = committed.get(key, end[key])
-        wanted = {
-            "earliest": first[key],
-            "latest": end[key],
-            "current": current,
-            "offset": reset.value,
-            "time": at_time.get(key, 0),
-            "shift": current + reset.value,
-        }[reset.kind]
-        targets[key] = min(max(wanted, first[key]), end[key])
-    return targets
 
 
 async def plan_deletions(client: Client, group_id: str, topics: Sequence[str]) -> list[ResetPlan]:
