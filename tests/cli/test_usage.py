@@ -95,6 +95,7 @@ def test_the_verbs_are_all_there() -> None:
         "cluster",
         "mirror",
         "doctor",
+        "console",
         "status",
         "topics",
         "groups",

@@ -30,6 +30,7 @@ ALONE: Final = {
         ("docs/mirroring.md", "docs/python-client.md", "docs/quotas.md", "docs/running-a-broker.md"),
         "odradek",
     ),
+    "docs/console.md": "odradek",
     "docs/security.md": "odradek",
     "docs/use-cases.md": "odradek",
 }

@@ -16,6 +16,7 @@ LIMITS: Final = [
     ROOT / "broker" / "odradek" / "foundation" / "limits.py",
     ROOT / "broker" / "odradek" / "foundation" / "client_limits.py",
     ROOT / "broker" / "odradek" / "foundation" / "mirror_limits.py",
+    ROOT / "broker" / "odradek" / "foundation" / "console_limits.py",
     ROOT / "broker" / "odradek" / "foundation" / "turn_limits.py",
 ]
 

@@ -34,6 +34,7 @@ VERBS = {
     "cluster": "odradek.cli.cluster.verbs:cluster",
     "status": "odradek.cli.cluster.status:status",
     "doctor": "odradek.cli.cluster.doctor:doctor",
+    "console": "odradek.cli.cluster.console:console",
     "topics": "odradek.cli.topics.verbs:topics",
     "groups": "odradek.cli.groups.verbs:groups",
     "transactions": "odradek.cli.groups.transactions:transactions",

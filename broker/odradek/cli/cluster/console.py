@@ -1,0 +1,58 @@
+"""`odradek console`: a cluster in a browser."""
+
+from __future__ import annotations
+
+import click
+
+from odradek.cli.cluster.start_options import LOG_FORMATS, LOG_LEVELS
+from odradek.cli.shared.options import session_options
+from odradek.foundation.verb_groups import run_in
+
+HOST_DEFAULT = "127.0.0.1"
+PORT_DEFAULT = 8088
+
+
+@click.command()
+@click.option("--host", default=HOST_DEFAULT, show_default=True, help="The address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(min=0, max=65535),
+    default=PORT_DEFAULT,
+    show_default=True,
+    help="The port to listen on; 0 takes a free one.",
+)
+@click.option(
+    "--allow-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A name by which browsers reach it, besides localhost and --host. May be repeated.",
+)
+@click.option(
+    "--allow-changes",
+    is_flag=True,
+    help="Let viewers produce records, make, change and delete topics, and reset offsets.",
+)
+@click.option("--log-level", type=click.Choice(LOG_LEVELS), default=LOG_LEVELS[1], help="How much to log.")
+@click.option(
+    "--log-format",
+    type=click.Choice(LOG_FORMATS),
+    default=LOG_FORMATS[0],
+    help="Log as text for people or as JSON lines.",
+)
+@session_options
+@run_in("odradek.cli.cluster.console_run")
+def console() -> None:
+    """Show a cluster in a browser, until SIGTERM or Ctrl-C: brokers and what is wrong, topics, records, groups.
+
+    It works with Apache Kafka, too. Pages are served at http://127.0.0.1:8088, from this process alone, and send
+    nothing elsewhere. It only shows, unless --allow-changes is given. There is no login: each person who reaches the
+    port sees what the user of this command may see. One line, `ready …`, is printed once it serves.
+
+    \b
+    Examples:
+      odradek console
+      odradek console --bootstrap kafka-1:9092 --port 9000
+      odradek console --profile staging --allow-changes
+      odradek console --host 0.0.0.0 --allow-host console.example.org
+    """

@@ -1,0 +1,65 @@
+// What the pages ask of the console's process, and what they change.
+
+export class Refused extends Error {}
+
+function url(path, fields) {
+  const given = Object.entries(fields).filter(([, value]) => value !== "" && value !== null && value !== undefined);
+  const query = new URLSearchParams(given).toString();
+  return `/api/${path}${query ? `?${query}` : ""}`;
+}
+
+async function request(path, fields, options) {
+  let response;
+  try {
+    response = await fetch(url(path, fields), { credentials: "omit", ...options });
+  } catch (failure) {
+    if (failure.name === "AbortError") throw failure;
+    throw new Refused("the console's own process does not answer; is it running?");
+  }
+  if (!response.ok) {
+    let words = `the console answered with status ${response.status}`;
+    try {
+      words = (await response.json()).error ?? words;
+    } catch {
+      // An answer without words of its own.
+    }
+    throw new Refused(words);
+  }
+  return response;
+}
+
+export async function ask(path, fields = {}, signal = undefined) {
+  return (await request(path, fields, { signal })).json();
+}
+
+export async function act(name, body) {
+  const response = await request(`actions/${name}`, {}, {
+    method: "POST",
+    headers: { "Content-Type": "application/json", "X-Odradek-Console": "1" },
+    body: JSON.stringify(body),
+  });
+  return response.json();
+}
+
+// Calls handle(name, document) for each event until the last one; ends when the signal says so.
+export async function listen(path, fields, signal, handle) {
+  const response = await request(path, fields, { signal });
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const events = (rest + value).split("\n\n");
+    rest = events.pop();
+    for (const event of events) {
+      const fieldsOfEvent = {};
+      for (const line of event.split("\n")) {
+        const colon = line.indexOf(": ");
+        fieldsOfEvent[line.slice(0, colon)] = line.slice(colon + 2);
+      }
+      const document = JSON.parse(fieldsOfEvent.data);
+      if (fieldsOfEvent.event === "failed") throw new Refused(document.error);
+      handle(fieldsOfEvent.event, document);
+    }
+  }
+}

@@ -1,0 +1,253 @@
+"""The facts of one cluster that pages show, asked through the client.
+
+They are its health and findings, topics with sizes, groups with lags, and details of one topic or group.
+
+A part that cannot be asked is named, and the others are shown: a broker that does not answer hides no other's groups.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from odradek.client.addresses import parse_addresses
+from odradek.client.admin.configs import ConfigAdmin
+from odradek.client.admin.diagnosis import Diagnosis, diagnose, find_passed
+from odradek.client.admin.diagnosis_probes import find_facts
+from odradek.client.admin.disks import directories
+from odradek.client.admin.groups import ZOOKEEPER, GroupAdmin
+from odradek.client.admin.health import ClusterHealth
+from odradek.client.admin.health_probes import cluster_health
+from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
+from odradek.client.client import Client
+from odradek.client.consumer.oldest import timestamps_at
+from odradek.client.metadata import TopicInfo
+from odradek.client.results import ConfigEntry, GroupDescription, GroupListing, ResourceType
+from odradek.console.shared_facts import SharedDetails, SharedFact
+from odradek.foundation.client_limits import BROKER_ANSWER_SECONDS_MAX
+from odradek.foundation.console_limits import (
+    CONSOLE_FACTS_SECONDS_MIN,
+    CONSOLE_FINDINGS_SECONDS_MIN,
+    CONSOLE_GROUPS_ASKED_MAX,
+    CONSOLE_GROUPS_AT_ONCE_MAX,
+    CONSOLE_WAITS_ASKED_MAX,
+)
+from odradek.foundation.errors import OdradekError
+from odradek.foundation.ids import TopicPartition
+from odradek.foundation.tasks import TaskOwner
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorFindings:
+    """What the doctor's rules say: what is wrong, the checks without a finding, and what could not be asked."""
+
+    found: Sequence[Diagnosis]
+    passed: Sequence[str]
+    unasked: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsFact:
+    """All topics, by name, and the bytes of their replicas by partition and broker."""
+
+    topics: Mapping[str, TopicInfo]
+    sizes: Mapping[TopicPartition, Mapping[int, int]]
+    live: frozenset[int]
+    silent: Mapping[int, str]
+    """Brokers without an answer about their disks, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLag:
+    """A group with its committed offsets and its lag by partition. `error` is why they are not known."""
+
+    listing: GroupListing
+    committed: Mapping[TopicPartition, int] = field(default_factory=dict)
+    lags: Mapping[TopicPartition, int] = field(default_factory=dict)
+    error: str | None = None
+
+    @property
+    def lag(self) -> int | None:
+        """Records that are not read yet; None where none is known."""
+        return sum(self.lags.values()) if self.lags else None
+
+    def lag_of(self, topic: str) -> int | None:
+        """The same of one topic."""
+        found = [lag for key, lag in self.lags.items() if key.topic == topic]
+        return sum(found) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsFact:
+    """All groups, by id, and those that read or have read a topic."""
+
+    groups: Mapping[str, GroupLag]
+    of_topic: Mapping[str, Sequence[GroupLag]]
+    silent: Mapping[int, str]
+    """Brokers that did not list their groups, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDetail:
+    """One group as its coordinator describes it, with offsets of its partitions. `waits_ms` has the time of the oldest
+    record that is not read yet.
+    """
+
+    group: GroupDescription
+    committed: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+    waits_ms: Mapping[TopicPartition, int]
+
+
+class ConsoleFacts:
+    """The facts of the cluster that `client` is connected to."""
+
+    def __init__(self, client: Client, *, bootstrap: str, security_protocol: str) -> None:
+        self._client = client
+        self._bootstrap = bootstrap
+        self._security_protocol = security_protocol
+        self._tasks = TaskOwner("console")
+        often, rarely = CONSOLE_FACTS_SECONDS_MIN, CONSOLE_FINDINGS_SECONDS_MIN
+        tasks = self._tasks
+        self.health: SharedFact[ClusterHealth] = SharedFact(
+            "health", lambda: cluster_health(client), tasks=tasks, seconds_min=often
+        )
+        self.findings = SharedFact("findings", self._find, tasks=tasks, seconds_min=rarely)
+        self.topics = SharedFact("topics", self._list_topics, tasks=tasks, seconds_min=often)
+        self.groups = SharedFact("groups", self._list_groups, tasks=tasks, seconds_min=often)
+        self.settings = SharedDetails("settings", self._describe_topic, tasks=tasks, seconds_min=often)
+        self.offsets = SharedDetails("offsets", self._list_offsets, tasks=tasks, seconds_min=often)
+        self.group = SharedDetails("group", self._describe_group, tasks=tasks, seconds_min=often)
+
+    async def close(self) -> None:
+        """End the questions under way."""
+        await self._tasks.close()
+
+    def forget(self) -> None:
+        """Ask again for all: a viewer has changed the cluster."""
+        for fact in (self.health, self.topics, self.groups, self.settings, self.offsets, self.group):
+            fact.forget()
+
+    async def _find(self) -> DoctorFindings:
+        facts = await find_facts(
+            self._client,
+            bootstrap=parse_addresses(self._bootstrap),
+            security_protocol=self._security_protocol,
+            now_ms=_now_ms,
+        )
+        found = diagnose(facts)
+        return DoctorFindings(found, find_passed(facts, found), facts.unasked)
+
+    # --- topics ---------------------------------------------------------------------------------------------------
+
+    async def _list_topics(self) -> TopicsFact:
+        cluster = await self._client.with_retries(lambda: self._client.refresh(None))
+        sizes: dict[TopicPartition, dict[int, int]] = {}
+        silent: dict[int, str] = {}
+        for broker, answer in (await directories(self._client, cluster.brokers)).items():
+            if isinstance(answer, OdradekError):
+                silent[broker] = str(answer)
+                continue
+            for directory in answer:
+                for key, replica in directory.replicas.items():
+                    sizes.setdefault(key, {})[broker] = replica.size_bytes
+        topics = {name: cluster.topics[name] for name in sorted(cluster.topics)}
+        return TopicsFact(topics, sizes, frozenset(cluster.brokers), silent)
+
+    async def _describe_topic(self, name: str) -> Sequence[ConfigEntry]:
+        return await ConfigAdmin(self._client).describe(ResourceType.TOPIC, name, include_documentation=True)
+
+    async def _list_offsets(self, topic: str) -> Mapping[TopicPartition, tuple[int, int]]:
+        """The first offset and the end of each partition that has a leader."""
+        cluster = await self._client.with_retries(lambda: self._client.refresh((topic,)))
+        keys, logs = cluster.partitions(topic), LogAdmin(self._client)
+        starts = await logs.known_offsets_at(keys, EARLIEST)
+        ends = await logs.known_offsets_at(keys, LATEST)
+        return {key: (starts[key], ends[key]) for key in keys if key in starts and key in ends}
+
+    # --- groups ---------------------------------------------------------------------------------------------------
+
+    async def _list_groups(self) -> GroupsFact:
+        listed, silent = await self._ask_brokers_for_groups()
+        turns = asyncio.Semaphore(CONSOLE_GROUPS_AT_ONCE_MAX)
+        asked = [one for one in listed.values() if one.type != ZOOKEEPER][:CONSOLE_GROUPS_ASKED_MAX]
+        outcomes = await asyncio.gather(*(self._ask_for_offsets(one.group_id, turns) for one in asked))
+        committed = {one.group_id: found for one, found in zip(asked, outcomes, strict=True)}
+        keys = {key for found in committed.values() if not isinstance(found, str) for key in found}
+        ends = await LogAdmin(self._client).known_offsets_at(keys, LATEST)
+        groups: dict[str, GroupLag] = {}
+        of_topic: dict[str, list[GroupLag]] = {}
+        for group_id in sorted(listed):
+            found = committed.get(group_id, "its offsets are not asked for")
+            groups[group_id] = progress = _compare(listed[group_id], found, ends)
+            for topic in sorted({key.topic for key in progress.committed}):
+                of_topic.setdefault(topic, []).append(progress)
+        return GroupsFact(groups, of_topic, silent)
+
+    async def _ask_brokers_for_groups(self) -> tuple[dict[str, GroupListing], dict[int, str]]:
+        cluster = await self._client.with_retries(lambda: self._client.refresh(()))
+        brokers = sorted(cluster.brokers)
+        answers = await asyncio.gather(*(self._ask_broker_for_groups(number) for number in brokers))
+        listed: dict[str, GroupListing] = {}
+        silent: dict[int, str] = {}
+        for number, answer in zip(brokers, answers, strict=True):
+            if isinstance(answer, str):
+                silent[number] = answer
+            else:
+                listed |= {one.group_id: one for one in answer}
+        if silent and not listed and len(silent) == len(brokers):
+            raise OdradekError(f"no broker lists its groups: {silent[brokers[0]]}")
+        return listed, silent
+
+    async def _ask_broker_for_groups(self, number: int) -> Sequence[GroupListing] | str:
+        try:
+            async with asyncio.timeout(BROKER_ANSWER_SECONDS_MAX):
+                return await GroupAdmin(self._client).list_of(number)
+        except TimeoutError:
+            return f"no answer within {BROKER_ANSWER_SECONDS_MAX:g} s"
+        except OdradekError as failure:
+            return str(failure)
+
+    async def _ask_for_offsets(
+        self, group_id: str, turns: asyncio.Semaphore
+    ) -> Mapping[TopicPartition, int] | str:
+        async with turns:
+            try:
+                offsets = await GroupAdmin(self._client).offsets(group_id)
+            except OdradekError as failure:
+                return str(failure)
+        return {key: one.offset for key, one in offsets.items()}
+
+    async def _describe_group(self, group_id: str) -> GroupDetail:
+        admin = GroupAdmin(self._client)
+        group = await admin.describe(group_id)
+        offsets = await admin.offsets(group_id) if group.type != ZOOKEEPER else {}
+        committed = {key: one.offset for key, one in offsets.items()}
+        keys = {*committed, *(key for member in group.members for key in member.assignment)}
+        ends = await LogAdmin(self._client).known_offsets_at(keys, LATEST)
+        behind = sorted(
+            (key for key, offset in committed.items() if offset < ends.get(key, 0)),
+            key=lambda key: committed[key] - ends[key],
+        )[:CONSOLE_WAITS_ASKED_MAX]
+        starts = await LogAdmin(self._client).known_offsets_at(behind, EARLIEST)
+        unread = {key: max(committed[key], starts[key]) for key in behind if key in starts}
+        try:
+            waits_ms = await timestamps_at(self._client, unread)
+        except OdradekError:
+            waits_ms = {}  # a user may read the offsets of a topic without the right to read it
+        return GroupDetail(group, committed, ends, waits_ms)
+
+
+def _compare(
+    listing: GroupListing, found: Mapping[TopicPartition, int] | str, ends: Mapping[TopicPartition, int]
+) -> GroupLag:
+    if isinstance(found, str):
+        return GroupLag(listing=listing, error=found)
+    lags = {key: max(ends[key] - offset, 0) for key, offset in found.items() if key in ends}
+    return GroupLag(listing=listing, committed=found, lags=lags)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

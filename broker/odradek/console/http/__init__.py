@@ -1,0 +1,1 @@
+"""The console over HTTP: what browsers may ask, and the answers."""

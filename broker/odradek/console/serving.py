@@ -1,0 +1,56 @@
+"""Runs a console until a signal: HTTP, the `ready` line, exit code.
+
+The cluster need not answer at the start: a console that shows what is wrong is wanted most when something is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable
+
+from odradek.client.client import Client
+from odradek.console.http.protection import LOOPBACK_NAMES, host_name
+from odradek.console.http.server import ConsoleServer, ConsoleSettings
+from odradek.server.start import EXIT_CLEAN, EXIT_FAILED, error_text, follow_signals, run_loop
+
+logger = logging.getLogger(__name__)
+
+
+def run_console(new_client: Callable[[], Client], settings: ConsoleSettings) -> int:
+    """Serve until a signal; returns the exit code. `new_client` makes the client within the loop."""
+    return run_loop(_serve(new_client, settings))
+
+
+async def _serve(new_client: Callable[[], Client], settings: ConsoleSettings) -> int:
+    stopping = asyncio.Event()
+    follow_signals(stopping)
+    client = new_client()
+    server = ConsoleServer(client, settings)
+    try:
+        await server.start()
+        _warn_of_reach(settings)
+        print(f"ready console {server.url} cluster={settings.bootstrap}", flush=True)
+        await stopping.wait()
+    except OSError as error:
+        print(f"odradek: {error_text(error)}", file=sys.stderr, flush=True)
+        return EXIT_FAILED
+    finally:
+        await server.stop()
+        await client.close()
+    return EXIT_CLEAN
+
+
+def _warn_of_reach(settings: ConsoleSettings) -> None:
+    """Warn where other machines reach the console, which has no login."""
+    if host_name(settings.host) in LOOPBACK_NAMES or settings.host == "::1":
+        return
+    what = "sees and changes" if settings.may_change else "sees"
+    logger.warning(
+        "each person who reaches %s:%d %s all that this user may; put a proxy with a login before it, or use --host "
+        "127.0.0.1",
+        settings.host,
+        settings.port,
+        what,
+    )
