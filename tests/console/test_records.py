@@ -66,8 +66,12 @@ async def test_a_transactions_marker_does_not_hold_a_page_up(viewer: Viewer, uni
         producer.transaction(),
     ):
         await producer.send(unique, b"a")
-    page = await viewer.get("records", topic=unique)
-    assert offsets(page) == [0] and (page["end"], page["next"], page["is_complete"]) == (2, 2, True)
+    page = await eventually(
+        "the marker is written",
+        lambda: viewer.get("records", topic=unique),
+        lambda page: page["end"] == 2,
+    )
+    assert offsets(page) == [0] and (page["next"], page["is_complete"]) == (2, True)
 
 
 @with_console

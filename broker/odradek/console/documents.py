@@ -10,7 +10,7 @@ from odradek.client.admin.disks import volumes
 from odradek.client.admin.health import BrokerHealth, ClusterHealth
 from odradek.client.admin.partition_states import PartitionState, Problem, state_of
 from odradek.client.metadata import NO_LEADER, PartitionInfo, TopicInfo
-from odradek.client.results import ConfigEntry, GroupMember
+from odradek.client.results import ConfigEntry, ConfigSource, GroupMember
 from odradek.console.cluster_facts import DoctorFindings, GroupDetail, GroupLag, GroupsFact, TopicsFact
 from odradek.console.shared_facts import Known
 from odradek.foundation.console_limits import (
@@ -234,7 +234,9 @@ def topic_document(
 
 def settings_document(entries: Sequence[ConfigEntry]) -> Document:
     """The settings of a topic, those of its own first. A value that is secret is no text."""
-    ordered = sorted(entries, key=lambda one: (one.is_default, one.name))
+    ordered = sorted(
+        entries, key=lambda one: (one.source is not ConfigSource.TOPIC, one.is_default, one.name)
+    )
     return {
         "settings": [
             {
