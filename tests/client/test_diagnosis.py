@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
@@ -350,3 +351,12 @@ def test_each_command_that_is_advised_is_there() -> None:
     for command in commands:
         done = run_command((*command.split(), "--help"), environment=dict(os.environ))
         assert done.code == 0 and done.out.startswith(f"Usage: odradek {command} ".encode()), command
+
+
+def test_a_group_is_named_in_a_command_as_a_shell_takes_it() -> None:
+    hostile = "a; touch /tmp/b"
+    for state, lag in (("Empty", 5), ("PreparingRebalance", 0)):
+        group = GroupFacts(group_id=hostile, state=state, later_state=state, lag=lag)
+        (found,) = diagnose(replace(HEALTHY, groups=(group,)))
+        (line,) = re.findall("`(.+)`", found.advice)
+        assert shlex.split(line)[-1] == hostile

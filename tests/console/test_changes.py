@@ -156,22 +156,28 @@ async def run_line(line: str) -> None:
 @pytest.mark.thorough
 @with_changes
 async def test_the_command_line_that_is_shown_does_the_same(viewer: Viewer, unique: str) -> None:
+    # A name may begin as an option does.
+    for topic in (unique, f"-{unique}"):
+        await _run_each_line(viewer, topic)
+
+
+async def _run_each_line(viewer: Viewer, topic: str) -> None:
     for name, body in (
         (
             "create-topic",
-            {"topic": unique, "partitions": 2, "copies": 1, "settings": {"retention.ms": "1000000"}},
+            {"topic": topic, "partitions": 2, "copies": 1, "settings": {"retention.ms": "1000000"}},
         ),
-        ("change-settings", {"topic": unique, "set": {"segment.ms": "60000"}, "unset": ["retention.ms"]}),
-        ("reset-offsets", {"group": unique, "topic": unique, "to": "offset", "value": 0}),
-        ("reset-offsets", {"group": unique, "topic": unique, "to": "time", "value": 1_700_000_000_000}),
-        ("delete-topic", {"topic": unique}),
+        ("change-settings", {"topic": topic, "set": {"segment.ms": "60000"}, "unset": ["retention.ms"]}),
+        ("reset-offsets", {"group": topic, "topic": topic, "to": "offset", "value": 0}),
+        ("reset-offsets", {"group": topic, "topic": topic, "to": "time", "value": 1_700_000_000_000}),
+        ("delete-topic", {"topic": topic}),
     ):
         shown = await viewer.act(name, **body, preview=True)
         await run_line(shown["command"])
         if name == "reset-offsets":
-            committed = await GroupAdmin(viewer.client).offsets(unique)
+            committed = await GroupAdmin(viewer.client).offsets(topic)
             assert {key.partition: one.offset for key, one in committed.items()} == {0: 0, 1: 0}
-    assert unique not in {topic.name for topic in await TopicAdmin(viewer.client).list()}
+    assert topic not in {one.name for one in await TopicAdmin(viewer.client).list()}
 
 
 @with_changes

@@ -81,6 +81,18 @@ async def test_a_change_is_seen_at_once() -> None:
     assert (await asked.fact.get()).value == 2
 
 
+async def test_an_answer_from_before_a_change_is_not_kept() -> None:
+    asked = Asked()
+    early = asyncio.create_task(asked.fact.get())
+    await asyncio.sleep(0.5)
+    asked.fact.forget()
+    late = asyncio.create_task(asked.fact.get())
+    await asyncio.gather(early, late)
+    assert (await asked.fact.get()).asked_ms == (await late).asked_ms
+    assert asked.count == 2
+    assert await asked.fact.get() is await late is not await early
+
+
 async def test_details_are_kept_for_those_looked_at_last() -> None:
     asked: list[str] = []
 

@@ -95,8 +95,12 @@ class Actions:
         logger.info("%s did %s", by, action.summary)
         return {"command": action.command, "done": True, **action.preview, **result}
 
-    def _command(self, *words: str) -> str:
-        return shlex.join(("odradek", *words, *self._connection))
+    def _command(self, verb: str, name: str, *options: str) -> str:
+        """The command line. A name that begins with a dash comes last, where it is no option."""
+        words = (name, *options, *self._connection)
+        if name.startswith("-"):
+            words = (*options, *self._connection, "--", name)
+        return shlex.join(("odradek", *verb.split(), *words))
 
     # --- records --------------------------------------------------------------------------------------------------
 
@@ -136,7 +140,7 @@ class Actions:
         name = fields.text("topic")
         partitions, copies = fields.number_or_none("partitions"), fields.number_or_none("copies")
         configs = fields.texts_by_name("settings")
-        words = ["topics", "create", name]
+        words: list[str] = []
         words += [] if partitions is None else ["--partitions", str(partitions)]
         words += [] if copies is None else ["--replication-factor", str(copies)]
         for key, text in configs.items():
@@ -159,7 +163,10 @@ class Actions:
         # A preview that the cluster would refuse is refused.
         preview = await create(validate_only=True)
         return Action(
-            self._command(*words), f"create topic {name!r}", preview, lambda: create(validate_only=False)
+            self._command("topics create", name, *words),
+            f"create topic {name!r}",
+            preview,
+            lambda: create(validate_only=False),
         )
 
     async def _prepare_deletion(self, fields: GivenFields) -> Action:
@@ -170,7 +177,7 @@ class Actions:
             await TopicAdmin(self._client).delete(name)
             return {}
 
-        command = self._command("topics", "delete", name, "--execute")
+        command = self._command("topics delete", name, "--execute")
         preview: Document = {"partitions": len(topic.partitions)}
         return Action(command, f"delete topic {name!r}", preview, carry_out)
 
@@ -179,7 +186,7 @@ class Actions:
         changed, unset = fields.texts_by_name("set"), fields.texts("unset")
         if not changed and not unset:
             raise InvalidRequest("no setting is to be changed: give some in set or unset")
-        words = ["topics", "alter", name]
+        words: list[str] = []
         for key, text in changed.items():
             words += ["--config", f"{key}={text}"]
         for key in unset:
@@ -198,7 +205,7 @@ class Actions:
         preview = await alter(validate_only=True)
         keys = ", ".join([*changed, *unset])
         return Action(
-            self._command(*words),
+            self._command("topics alter", name, *words),
             f"change {keys} of topic {name!r}",
             preview,
             lambda: alter(validate_only=False),
@@ -225,7 +232,7 @@ class Actions:
             return {}
 
         return Action(
-            self._command("groups", "reset-offsets", group_id, "--topic", topic, *option, "--execute"),
+            self._command("groups reset-offsets", group_id, "--topic", topic, *option, "--execute"),
             f"reset offsets of group {group_id!r} on topic {topic!r} {' '.join(option)}",
             {"rows": [_reset_row(key, before.get(key), after[key]) for key in keys]},
             carry_out,

@@ -36,6 +36,7 @@ from odradek.foundation.console_limits import (
 )
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.security_errors import TopicAuthorizationFailed
 from odradek.foundation.tasks import TaskOwner
 
 
@@ -61,22 +62,19 @@ class TopicsFact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLag:
-    """A group with its committed offsets and its lag by partition. `error` is why they are not known."""
+    """A group, the partitions with a committed offset, their topics, and its lag. `error` is why they are not known."""
 
     listing: GroupListing
-    committed: Mapping[TopicPartition, int] = field(default_factory=dict)
-    lags: Mapping[TopicPartition, int] = field(default_factory=dict)
+    partitions: int = 0
+    topics: Sequence[str] = ()
+    lag_by_topic: Mapping[str, int] = field(default_factory=dict)
+    """Records that are not read yet. A topic whose ends are not known is missing."""
     error: str | None = None
 
     @property
     def lag(self) -> int | None:
-        """Records that are not read yet; None where none is known."""
-        return sum(self.lags.values()) if self.lags else None
-
-    def lag_of(self, topic: str) -> int | None:
-        """The same of one topic."""
-        found = [lag for key, lag in self.lags.items() if key.topic == topic]
-        return sum(found) if found else None
+        """Records that are not read yet of all topics; None where none is known."""
+        return sum(self.lag_by_topic.values()) if self.lag_by_topic else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +180,7 @@ class ConsoleFacts:
         for group_id in sorted(listed):
             found = committed.get(group_id, "its offsets are not asked for")
             groups[group_id] = progress = _compare(listed[group_id], found, ends)
-            for topic in sorted({key.topic for key in progress.committed}):
+            for topic in progress.topics:
                 of_topic.setdefault(topic, []).append(progress)
         return GroupsFact(groups, of_topic, silent)
 
@@ -235,7 +233,7 @@ class ConsoleFacts:
         unread = {key: max(committed[key], starts[key]) for key in behind if key in starts}
         try:
             waits_ms = await timestamps_at(self._client, unread)
-        except OdradekError:
+        except TopicAuthorizationFailed:
             waits_ms = {}  # a user may read the offsets of a topic without the right to read it
         return GroupDetail(group, committed, ends, waits_ms)
 
@@ -245,8 +243,16 @@ def _compare(
 ) -> GroupLag:
     if isinstance(found, str):
         return GroupLag(listing=listing, error=found)
-    lags = {key: max(ends[key] - offset, 0) for key, offset in found.items() if key in ends}
-    return GroupLag(listing=listing, committed=found, lags=lags)
+    lag_by_topic: dict[str, int] = {}
+    for key, offset in found.items():
+        if key in ends:
+            lag_by_topic[key.topic] = lag_by_topic.get(key.topic, 0) + max(ends[key] - offset, 0)
+    return GroupLag(
+        listing=listing,
+        partitions=len(found),
+        topics=sorted({key.topic for key in found}),
+        lag_by_topic=lag_by_topic,
+    )
 
 
 def _now_ms() -> int:

@@ -23,8 +23,9 @@ from odradek.foundation.ids import TopicPartition
 T = TypeVar("T")
 Document = dict[str, object]
 
-# Groups that a row of a topic names; the others are counted.
+# Groups that a row of a topic names, and topics that one of a group names; the others are counted.
 _GROUPS_OF_ROW_MAX = 5
+_TOPICS_OF_ROW_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,7 @@ def topic_row(topic: TopicInfo, fact: TopicsFact, groups: GroupsFact | None) -> 
             counted[replica] = counted.get(replica, 0) + 1
     size, on_disks = _topic_bytes(topic, fact)
     readers = [] if groups is None else groups.of_topic.get(topic.name, [])
-    by_lag = sorted(readers, key=lambda one: (-(one.lag_of(topic.name) or 0), one.listing.group_id))
+    by_lag = sorted(readers, key=lambda one: (-(one.lag_by_topic.get(topic.name, 0)), one.listing.group_id))
     error = topic.error()
     return {
         "name": topic.name,
@@ -183,12 +184,12 @@ def _reader(progress: GroupLag, topic: str) -> Document:
         "group": progress.listing.group_id,
         "state": progress.listing.state,
         "type": progress.listing.type,
-        "lag": progress.lag_of(topic),
+        "lag": progress.lag_by_topic.get(topic),
     }
 
 
 def _largest_lag(topic: str, groups: GroupsFact) -> int:
-    return max((one.lag_of(topic) or 0 for one in groups.of_topic.get(topic, ())), default=-1)
+    return max((one.lag_by_topic.get(topic, 0) for one in groups.of_topic.get(topic, ())), default=-1)
 
 
 def _topic_bytes(topic: TopicInfo, fact: TopicsFact) -> tuple[int, int]:
@@ -277,9 +278,9 @@ def _group_row(progress: GroupLag) -> Document:
         "state": progress.listing.state,
         "type": progress.listing.type,
         "protocol": progress.listing.protocol_type,
-        "topics": sorted({key.topic for key in progress.committed})[:_GROUPS_OF_ROW_MAX],
-        "topics_total": len({key.topic for key in progress.committed}),
-        "partitions": len(progress.committed),
+        "topics": progress.topics[:_TOPICS_OF_ROW_MAX],
+        "topics_total": len(progress.topics),
+        "partitions": progress.partitions,
         "lag": progress.lag,
         "error": progress.error,
     }

@@ -32,7 +32,7 @@ from odradek.foundation.console_limits import (
     CONSOLE_TAIL_RECORDS_MAX,
     CONSOLE_TAIL_SECONDS_MAX,
 )
-from odradek.foundation.errors import InvalidRequest, OdradekError
+from odradek.foundation.errors import InvalidRequest, OdradekError, RequestTimedOut
 from odradek.foundation.ids import TopicPartition
 
 _POLL_MS = 500
@@ -44,12 +44,12 @@ Document = dict[str, object]
 Event = tuple[str, Document]
 
 
-class TooManyReadersError(OdradekError):
-    """As many viewers read as the console lets at a time."""
+class TooManyViewersError(OdradekError):
+    """As many viewers do this as the console lets at a time."""
 
 
-class ReaderSlots:
-    """Bounds how many viewers do one kind of reading at a time; one more is refused at once."""
+class ViewerSlots:
+    """Bounds how many viewers do one kind of work at a time; one more is refused at once."""
 
     def __init__(self, slots_max: int, what: str) -> None:
         self._free = slots_max
@@ -63,9 +63,9 @@ class ReaderSlots:
 
     @contextmanager
     def take(self) -> Iterator[None]:
-        """Hold one slot. Raises TooManyReadersError where all are taken."""
+        """Hold one slot. Raises TooManyViewersError where all are taken."""
         if not self._free:
-            raise TooManyReadersError(
+            raise TooManyViewersError(
                 f"{self._slots_max} {self._what} are under way, and no more run at a time; try again in a moment"
             )
         self._free -= 1
@@ -126,16 +126,19 @@ async def read_page(client: Client, wanted: PageWanted) -> Document:
 
 
 async def read_one(client: Client, key: TopicPartition, offset: int) -> ConsumerRecord | None:
-    """The record at an offset; None where there is none, as after compaction."""
+    """The record at an offset; None where there is none, as after compaction. Raises RequestTimedOut, …"""
     span = await find_span(client, key)
     if not span.start <= offset < span.end:
         return None
-    async with (
-        asyncio.timeout(CONSOLE_PAGE_SECONDS_MAX),
-        PartitionConsumer(client, bounds=_BOUNDS, on_out_of_range="earliest") as consumer,
-    ):
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + CONSOLE_PAGE_SECONDS_MAX
+    async with PartitionConsumer(client, bounds=_BOUNDS, on_out_of_range="earliest") as consumer:
         consumer.assign({key: offset})
         while consumer.position(key) <= offset:
+            if clock() >= deadline:
+                raise RequestTimedOut(
+                    f"offset {offset} of {key} was not read within {CONSOLE_PAGE_SECONDS_MAX:g} s; try again"
+                )
             for record in await consumer.poll(records_max=1, timeout_ms=_POLL_MS):
                 return record if record.offset == offset else None
     return None

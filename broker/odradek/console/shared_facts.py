@@ -17,6 +17,7 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from odradek.foundation.console_limits import CONSOLE_DETAILS_KEPT_MAX, CONSOLE_REST_FACTOR
+from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.tasks import TaskOwner
 
@@ -49,36 +50,36 @@ class SharedFact(Generic[T]):
         self._tasks = tasks
         self._seconds_min = seconds_min
         self._spent = spent
-        self._outcome: Known[T] | OdradekError | OSError | None = None
-        self._old_at = float("-inf")
-        self._asking: asyncio.Task[None] | None = None
+        self._question: asyncio.Task[Known[T] | OdradekError | OSError] | None = None
+        # When its answer is old; none is while it is under way.
+        self._old_at = float("inf")
 
     async def get(self) -> Known[T]:
         """The fact as it is known, or as the cluster answers now. Raises why it could not be had."""
-        if self._outcome is None or asyncio.get_running_loop().time() >= self._old_at:
-            if self._asking is None:
-                self._asking = self._tasks.start(self._refresh(), name=self._name)
-            # A viewer that goes away does not end the question of the others.
-            await asyncio.shield(self._asking)
-        assert self._outcome is not None
-        if isinstance(self._outcome, Known):
-            return self._outcome
-        raise self._outcome
+        if self._question is None or asyncio.get_running_loop().time() >= self._old_at:
+            self._old_at = float("inf")
+            self._question = self._tasks.start(self._refresh(), name=self._name)
+        # A viewer that goes away does not end the question of the others.
+        outcome = await asyncio.shield(self._question)
+        if isinstance(outcome, Known):
+            return outcome
+        # Each viewer of a failure would add its own to the trace.
+        raise without_trace(outcome)
 
     def forget(self) -> None:
-        """Ask again at the next call: the cluster was changed."""
-        self._old_at = float("-inf")
+        """Ask again at the next call: the cluster was changed. A question under way may have missed that."""
+        self._question = None
 
-    async def _refresh(self) -> None:
+    async def _refresh(self) -> Known[T] | OdradekError | OSError:
         before, asked_ms = self._spent(), time.time_ns() // 1_000_000
         try:
-            self._outcome = Known(await self._ask(), asked_ms)
+            return Known(await self._ask(), asked_ms)
         except (OdradekError, OSError) as failure:
-            self._outcome = failure
+            return failure
         finally:
-            self._asking = None
-            rest = max(self._seconds_min, CONSOLE_REST_FACTOR * (self._spent() - before))
-            self._old_at = asyncio.get_running_loop().time() + rest
+            if self._question is asyncio.current_task():
+                rest = max(self._seconds_min, CONSOLE_REST_FACTOR * (self._spent() - before))
+                self._old_at = asyncio.get_running_loop().time() + rest
 
 
 class SharedDetails(Generic[T]):

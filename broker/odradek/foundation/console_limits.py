@@ -67,6 +67,8 @@ CONSOLE_TAIL_BEHIND_MAX: Final = 10_000
 # A page that is forgotten in a window ends its tail after this time.
 CONSOLE_TAIL_SECONDS_MAX: Final = 3_600.0
 
+# Changes at a time, over all viewers. One continues when its page closes.
+CONSOLE_CHANGES_MAX: Final = 8
 # Bytes of a request: a record that is typed, or settings. Kafka's default bound of a record is 1 MiB.
 CONSOLE_BODY_BYTES_MAX: Final = 1024 * 1024
 # How long one request to a broker may take: a person who looks at a page waits no longer.

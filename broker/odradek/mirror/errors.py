@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Final
 
 from odradek.foundation.errors import OdradekError
@@ -48,7 +49,8 @@ def build_stop_error(
     return PartitionStopped(
         f"{what}. The mirror stopped this partition, because it could lose or double records; others continue. To "
         f"begin it again at consumer.auto.offset.reset: stop all workers{first}, run `odradek groups delete-offsets "
-        f"{group_id} --topic {target_topic}:{partition} --execute` at the target, and start them. For an exact "
-        "offset of the source run `odradek groups reset-offsets` there instead, with the same names and --to-offset N",
+        f"{shlex.quote(group_id)} --topic {target_topic}:{partition} --execute` at the target, and start them. For an "
+        "exact offset of the source run `odradek groups reset-offsets` there instead, with the same names and "
+        "--to-offset N",
         kind=kind,
     )

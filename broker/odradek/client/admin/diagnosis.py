@@ -8,6 +8,7 @@ the facts alone. What could not be asked is named, so that silence is never take
 from __future__ import annotations
 
 import ipaddress
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -334,7 +335,7 @@ def _judge_groups(facts: Facts) -> Found:
             yield (
                 Severity.WARNING,
                 f"group {group.group_id} was rebalancing at both looks ({group.state}, {group.later_state})",
-                f"odradek groups describe {group.group_id} shows its members; one that does not poll holds it up",
+                f"`odradek groups describe {shlex.quote(group.group_id)}` shows which member does not poll",
             )
         if group.behind_start:
             lost = sum(group.behind_start.values())
@@ -348,7 +349,7 @@ def _judge_groups(facts: Facts) -> Found:
             yield (
                 Severity.NOTE,
                 f"group {group.group_id} has no members, and {count(group.lag, 'record')} to read",
-                f"start its consumers, or `odradek groups delete {group.group_id}`",
+                f"start its consumers, or `odradek groups delete {shlex.quote(group.group_id)}`",
             )
 
 

@@ -40,6 +40,8 @@ from odradek.security.authorization.acls import AclBinding, AclOperation, Permis
 from odradek.wire.protocol.api import ApiKey
 
 PART_SECONDS_MAX: Final = 15.0
+# Questions of one part at a time: a cluster may have 10,000 groups.
+_AT_ONCE_MAX: Final = 16
 # Between the two looks at groups that rebalance. A healthy rebalance of a small group is over by then.
 LOOK_AGAIN_SECONDS: Final = 3.0
 # A transaction without a record for so long, and without a coordinator, hangs. Kafka's bound of a transaction's time.
@@ -76,7 +78,8 @@ class _Asked:
 
     async def each(self, what: str, keys: Sequence[K], ask: Callable[[K], Awaitable[T]]) -> dict[K, T]:
         """The answers by key. The first key without one is named; how many more there are, too."""
-        answers = await asyncio.gather(*(_answer_or_error(ask(key)) for key in keys))
+        turns = asyncio.Semaphore(_AT_ONCE_MAX)
+        answers = await asyncio.gather(*(_answer_or_error(ask, key, turns) for key in keys))
         failed = {key: one for key, one in zip(keys, answers, strict=True) if isinstance(one, Exception)}
         if failed:
             key, failure = next(iter(failed.items()))
@@ -133,11 +136,14 @@ async def find_facts(
     )
 
 
-async def _answer_or_error(work: Awaitable[T]) -> T | Exception:
-    try:
-        return await work
-    except (OdradekError, OSError) as failure:
-        return failure
+async def _answer_or_error(
+    ask: Callable[[K], Awaitable[T]], key: K, turns: asyncio.Semaphore
+) -> T | Exception:
+    async with turns:
+        try:
+            return await ask(key)
+        except (OdradekError, OSError) as failure:
+            return failure
 
 
 def _texts(entries: Sequence[ConfigEntry]) -> dict[str, str]:

@@ -140,6 +140,14 @@ function wholeButton(record, topic, form) {
   }, "More of it");
 }
 
+function withTopic(page, shown, act) {
+  return (event) => {
+    event.preventDefault();
+    if (page.fields.topic) act();
+    else replace(shown, alertBox("Name a topic above, and show it first."));
+  };
+}
+
 // --- search ----------------------------------------------------------------------------------------------------------
 
 function searchForm(page, shown, begin, stop) {
@@ -149,18 +157,13 @@ function searchForm(page, shown, begin, stop) {
   const exact = el("input", { type: "checkbox" });
   const form = el("form", {
     class: "row",
-    onsubmit: (event) => {
-      event.preventDefault();
-      if (!page.fields.topic) {
-        replace(shown, alertBox("Name a topic above, and show it first."));
-        return;
-      }
+    onsubmit: withTopic(page, shown, () => {
       page.update({ text: text.value });
       search(page, shown, begin, {
         topic: page.fields.topic, text: text.value, in: where.value, partitions: partitions.value,
         exact: exact.checked ? 1 : "", form: page.fields.form,
       });
-    },
+    }),
   },
   field("Text", text), field("In", where), field("Partitions (as 0,2)", partitions),
   el("label", { class: "check" }, exact, "Capitals count"),
@@ -201,14 +204,9 @@ function tailForm(page, shown, begin, stop) {
   const partitions = el("input", { autocomplete: "off", placeholder: "all" });
   const form = el("form", {
     class: "row",
-    onsubmit: (event) => {
-      event.preventDefault();
-      if (!page.fields.topic) {
-        replace(shown, alertBox("Name a topic above, and show it first."));
-        return;
-      }
+    onsubmit: withTopic(page, shown, () => {
       tail(shown, begin, { topic: page.fields.topic, partitions: partitions.value, form: page.fields.form });
-    },
+    }),
   },
   field("Partitions (as 0,2)", partitions),
   el("button", { type: "submit" }, "Follow"), el("button", { type: "button", onclick: stop }, "Stop"));

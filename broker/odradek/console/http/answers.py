@@ -13,7 +13,7 @@ from typing import Final
 from aiohttp import web
 
 from odradek.client.errors import ClientClosed, ClientTimeout, ConnectionFailed, NoSuchBroker
-from odradek.console.reading import Document, Event, TooManyReadersError
+from odradek.console.reading import Document, Event, TooManyViewersError
 from odradek.foundation.errors import (
     BrokerNotAvailable,
     CoordinatorLoadInProgress,
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 # The first kind that fits an error gives the status of its answer.
 _STATUSES: Final[tuple[tuple[type[Exception] | tuple[type[Exception], ...], int], ...]] = (
-    (TooManyReadersError, 429),
+    (TooManyViewersError, 429),
     ((ClusterAuthorizationFailed, GroupAuthorizationFailed, TopicAuthorizationFailed), 403),
     ((MissingByName, NoSuchBroker), 404),
     ((ConnectionFailed, ClientTimeout, ClientClosed, RequestTimedOut, OSError), 503),

@@ -41,15 +41,16 @@ from odradek.console.http.protection import API, BrowserGuard, Handler
 from odradek.console.reading import (
     Document,
     PageWanted,
-    ReaderSlots,
     Search,
     SearchWanted,
+    ViewerSlots,
     follow,
     read_one,
     read_page,
 )
 from odradek.foundation.console_limits import (
     CONSOLE_BODY_BYTES_MAX,
+    CONSOLE_CHANGES_MAX,
     CONSOLE_MATCHES_DEFAULT,
     CONSOLE_MATCHES_MAX,
     CONSOLE_NEEDLE_CHARACTERS_MAX,
@@ -99,9 +100,10 @@ class ConsoleServer:
             client, bootstrap=settings.bootstrap, security_protocol=settings.security_protocol
         )
         self._actions = Actions(client, connection=settings.connection, changed=self.facts.forget)
-        self.reads = ReaderSlots(CONSOLE_READS_MAX, "pages of records")
-        self.searches = ReaderSlots(CONSOLE_SEARCHES_MAX, "searches")
-        self.tails = ReaderSlots(CONSOLE_TAILS_MAX, "live tails")
+        self.reads = ViewerSlots(CONSOLE_READS_MAX, "pages of records")
+        self.searches = ViewerSlots(CONSOLE_SEARCHES_MAX, "searches")
+        self.tails = ViewerSlots(CONSOLE_TAILS_MAX, "live tails")
+        self.changes = ViewerSlots(CONSOLE_CHANGES_MAX, "changes")
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> None:
@@ -307,7 +309,8 @@ class ConsoleServer:
 
     async def _change(self, name: str, fields: GivenFields, *, by: str) -> Document | OdradekError | OSError:
         try:
-            return await self._actions.act(name, fields, by=by)
+            with self.changes.take():
+                return await self._actions.act(name, fields, by=by)
         except (OdradekError, OSError) as failure:
             return failure
 
