@@ -9,8 +9,8 @@ from typing import Final
 CONSOLE_FACTS_SECONDS_MIN: Final = 4.0
 # The doctor asks each broker and group one by one, and its findings change slowly.
 CONSOLE_FINDINGS_SECONDS_MIN: Final = 30.0
-# Idle time after a refresh, as a multiple of the processor's time that it took here. Reading answers takes about as
-# much as making them. So viewers take about a fiftieth of a processor here, and no more of the brokers together.
+# Idle time after a refresh, as a multiple of the processor's time that it took here. Viewers of one fact take about a
+# fiftieth of a processor so. What the brokers spend is not measured.
 CONSOLE_REST_FACTOR: Final = 50
 
 # Topics and groups of which details are kept for all viewers: those that are open in a browser.
