@@ -23,8 +23,8 @@ from release.platforms import PYTHON_MINIMUM, classifiers
 
 _IN_EVERY_SDIST = ("pyproject.toml", "LICENSE", ".gitignore", "PKG-INFO")
 _IN_EVERY_WHEEL = ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")
-# Keys that are known and not used are tables beside the code.
-_KINDS = (".py", ".typed", ".tsv")
+# Keys that are known and not used are tables beside the code. The console's pages are the other kinds.
+_KINDS = (".py", ".typed", ".tsv", ".css", ".html", ".js", ".svg")
 """The kinds of files in packages. A file of another kind is a reason to look, and then to be added here."""
 # [text](target) and [name]: target, where the target is no address and no part of the same page.
 _LINK = re.compile(

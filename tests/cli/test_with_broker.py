@@ -48,6 +48,8 @@ def test_a_topic_is_made_shown_changed_and_deleted(shell: Shell, unique: str) ->
     assert described["configs"] == {"segment.bytes": "1048576"}
     assert [(p["first_offset"], p["next_offset"]) for p in described["partitions"]] == [(0, 0)] * 3
     assert "PARTITION  LEADER" in shell.run("topics", "describe", unique)
+    assert shell.run("topics", "delete", unique) == f"would delete  {unique}: 3 partitions with 0 records\n"
+    assert unique in shell.run("topics", "list"), "a dry run deletes nothing"
     assert shell.json("topics", "delete", unique, "--execute") == [{"topic": unique, "result": "deleted"}]
     shell.run("topics", "delete", unique, "--execute", code=ExitCode.NOT_FOUND)
     assert shell.error == f"odradek: there is no topic '{unique}'; `odradek topics list` lists all topics\n"
