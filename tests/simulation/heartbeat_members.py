@@ -117,7 +117,12 @@ class HeartbeatMember(ABC):
         if new:
             self._watch.owns(self._name, self._epoch, [key.partition for key in new])
             at_least = self._watch.committed()
-            committed = await GroupAdmin(self._client).offsets(self._watch.group_id, new)
+            try:
+                committed = await GroupAdmin(self._client).offsets(self._watch.group_id, new)
+            except OdradekError:
+                # It reports only what it owned before, and the group may give the rest to others at once.
+                self._watch.keeps(self._name, [key.partition for key in kept])
+                raise
             begins = {key: committed[key].offset if key in committed else 0 for key in new}
             self._watch.takes_up(
                 self._name, {key.partition: offset for key, offset in begins.items()}, at_least=at_least
