@@ -254,10 +254,14 @@ class SimulatedCluster(WholeCluster):
 
     async def bring_up(self, broker_id: int) -> None:
         """Start a broker and count it among those that serve; not one whose disk is full or fails."""
+        was_peace = self._is_peace
         try:
             broker = await self.start_broker(broker_id)
         except KafkaStorageError as failure:
             self.history.add(f"broker {broker_id}", f"cannot start: {failure}")
+            if self._is_peace and not was_peace:
+                # The fault came before the disk was mended; what watches over processes starts it again.
+                await self.bring_up(broker_id)
             return
         self.ever_started.append((broker_id, broker))
         # A replica may come, serve and be given up between two looks.
