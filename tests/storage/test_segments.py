@@ -240,6 +240,13 @@ def test_a_flush_is_due_by_time_and_after_a_roll() -> None:
     assert log.is_flush_due(clock.wall_ms())
 
 
+def test_a_flush_is_due_once_the_clock_was_set_back() -> None:
+    clock = StillClock()
+    log = open_log(SimulatedDisk(), clock=clock, config=LogConfig(flush_ms=1000))
+    log.append(batch(), leader_epoch=0)
+    assert log.is_flush_due(clock.wall_ms() - 3_600_000)
+
+
 def test_a_flush_makes_the_indexes_of_closed_segments_safe() -> None:
     disk = SimulatedDisk()
     log = open_log(disk, config=LogConfig(index_interval_bytes=0))

@@ -68,7 +68,8 @@ class LogFlusher:
             return False
         if recovery_point < self._segments.active.base_offset:
             return True
-        return now_ms - self._flushed_at_ms >= config.flush_ms
+        # After the clock was set back nothing says how long records have waited.
+        return not 0 <= now_ms - self._flushed_at_ms < config.flush_ms
 
     def flush(self, up_to: int | None = None) -> None:
         """Return once everything below `up_to`, or the log's end, is on the device. Raises KafkaStorageError."""

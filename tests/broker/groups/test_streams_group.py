@@ -73,6 +73,18 @@ async def test_assignments_follow_each_other_after_an_interval(world: GroupWorld
     assert (len(first.active), len(second.active)) == (3, 3)
 
 
+@told_by(in_world, topics=TOPICS, group_streams_initial_rebalance_delay_ms=0)
+async def test_a_coordinator_with_an_earlier_clock_assigns_tasks(world: GroupWorld) -> None:
+    first, second = StreamsMember(world, "a"), StreamsMember(world, "b")
+    world.clock.shift(120_000)
+    await first.must_beat()
+    world.clock.shift(-120_000)
+    await world.restart()
+    await second.must_beat()
+    await settle([first, second])
+    assert (len(first.active), len(second.active)) == (3, 3)
+
+
 @told_by(in_world, topics=TOPICS, **AT_ONCE)
 async def test_a_task_is_given_once_it_has_been_given_up(world: GroupWorld) -> None:
     first, second = StreamsMember(world, "a"), StreamsMember(world, "b")
