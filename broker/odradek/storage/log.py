@@ -41,6 +41,7 @@ from odradek.storage.recovery import replay_producers
 from odradek.storage.retention import LogView, old_segments, view_log
 from odradek.storage.segment import Segment
 from odradek.storage.segment_set import SegmentSet
+from odradek.storage.segment_swap import remove_cleaned
 from odradek.storage.transaction_index import AbortedTxn
 from odradek.storage.unsynced_files import UnsyncedFiles
 from odradek.storage.verification import VerificationToken
@@ -351,6 +352,10 @@ class Log:
         with self._health.attempt("a swap of segments", may_pass=False):
             self.segments.swap(replaced, base_offsets)
         logger.info("%s: %s replace %d segments", self.topic_partition, base_offsets, len(replaced))
+
+    def remove_cleaned(self) -> None:
+        """Remove the `.cleaned` files of a round that has ended. They take space, also on a full disk. Raises OSError."""
+        remove_cleaned(self._disk, self.directory)
 
     def truncate_to(self, offset: int) -> None:
         """Truncate the log so that it ends at `offset`, or behind the last batch that ends before it.

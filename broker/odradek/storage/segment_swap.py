@@ -99,6 +99,13 @@ class SegmentSwap:
         return files
 
 
+def remove_cleaned(disk: Disk, directory: str) -> None:
+    """Remove what a round wrote that has ended and swapped nothing more in. Raises OSError."""
+    for name in list_files(disk, directory):
+        if name.endswith(CLEANED_SUFFIX):
+            disk.remove(f"{directory}/{name}")
+
+
 def settle_files(disk: Disk, directory: str, *, now_ms: int) -> Files:
     """Undo or complete the swaps and deletions that a crash interrupted; the files that are left.
 

@@ -119,6 +119,7 @@ async def test_a_truncation_ends_the_round_and_lowers_the_checkpoint() -> None:
     # Nothing was swapped in, and all that is left may be dirty again.
     assert log.segments.all[0] is segments[0]
     assert log.offsets.cleaned_offset <= log.log_end_offset
+    assert node.disk.paths(".cleaned") == []
     assert node.broker.cleaner.uncleanable == {}
     rounds.may_go_on.set()
     last = await fill(node, "table")
@@ -170,6 +171,8 @@ async def test_a_full_disk_is_tried_again_until_there_is_room() -> None:
     assert (cleaner.totals.rounds, cleaner.uncleanable) == (0, {})
     assert held(log) == before
     assert log.failure is None
+    # What a round wrote until the disk was full goes with it.
+    assert node.disk.paths(".cleaned") == []
     # Each round reads the log, so they become rarer.
     assert 3 < len(rounds.tasks) < 12
     node.disk.capacity_bytes = None

@@ -269,6 +269,7 @@ class LogCleaner:
     async def _clean(self, partition: Partition, found: Cleanable, begun: _RunningRound) -> None:
         log = found.log
         name = log.topic_partition
+        is_done = False
         try:
             await self._work_on(partition, found, begun)
             self._failures.pop(name, None)
@@ -285,9 +286,20 @@ class LogCleaner:
         except Exception as failure:
             logger.exception("%s: a round of compaction failed", name)
             self._mark_failed(log, failure)
+        else:
+            is_done = True
         finally:
+            if not is_done:
+                self._remove_cleaned(partition, log)
             self._rounds.pop(name, None)
             self._round_ended.set()
+
+    def _remove_cleaned(self, partition: Partition, log: Log) -> None:
+        """Remove what a round that was given up has written; nothing writes it any more."""
+        # Behind a failure a swap may be half done, which the next start completes.
+        if partition.log is log and partition.gone is None and log.failure is None:
+            with suppress(OdradekError, OSError):
+                log.remove_cleaned()
 
     async def _work_on(self, partition: Partition, found: Cleanable, begun: _RunningRound) -> None:
         log, settings = found.log, self._settings()
