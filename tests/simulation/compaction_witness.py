@@ -65,6 +65,7 @@ class Witness:
         """Batches that are committed. Raises CorruptRecord."""
         seen = self._seen.setdefault(partition, {})
         for batch in batches:
+            batch.verify()
             for one in _seen_in(batch):
                 before = seen.setdefault(one.kept.offset, one)
                 if before != one:
