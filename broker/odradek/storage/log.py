@@ -357,6 +357,10 @@ class Log:
         """Remove the `.cleaned` files of a round that has ended. They take space, also on a full disk. Raises OSError."""
         remove_cleaned(self._disk, self.directory)
 
+    def report_failed_disk(self, action: str, error: OSError) -> None:
+        """The disk refused this to what works on the log's files from outside: the log fails, with its directory."""
+        self._health.disk_failed(action, error, may_pass=False)
+
     def truncate_to(self, offset: int) -> None:
         """Truncate the log so that it ends at `offset`, or behind the last batch that ends before it.
 

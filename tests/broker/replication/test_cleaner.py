@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import re
 
@@ -179,6 +180,17 @@ async def test_a_full_disk_is_tried_again_until_there_is_room() -> None:
     await until(lambda: cleaner.totals.rounds == 1)
     assert held(log) == last
     assert node.disk.paths(".cleaned") == []
+
+
+async def test_a_disk_that_fails_takes_the_directory_offline() -> None:
+    node = await cleaning_broker()
+    await compacted_topic(node)
+    log = log_of(node, "table")
+    node.disk.fail_path(f"{log.directory}/00000000000000000000.log.cleaned", errno.EIO)
+    await fill(node, "table")
+    await until(lambda: log.failure is not None)
+    assert "restart the broker" in str(log.failure)
+    assert node.broker.cleaner.uncleanable == {}
 
 
 @pytest.mark.parametrize("deaths", [1, 2, 3])

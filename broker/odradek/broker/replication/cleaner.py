@@ -8,6 +8,7 @@ truncation and deletion need not wait: they end the round, whose files count for
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, suppress
@@ -359,6 +360,10 @@ class LogCleaner:
         name = log.topic_partition
         # A log refuses what a full disk refused in an error of its own.
         cause = failure if isinstance(failure, OSError) else failure.__cause__
+        if isinstance(cause, OSError) and cause.errno == errno.EIO:
+            # As for any other use of the log, its directory goes offline. A mark would hide what a restart may mend.
+            log.report_failed_disk("a round of compaction", cause)
+            return
         is_full = isinstance(cause, OSError) and is_shortage(cause)
         failures = self._failures.setdefault(name, _Failures())
         failures.count += 1

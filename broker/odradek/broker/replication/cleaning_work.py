@@ -7,7 +7,6 @@ it requests the next one. The module is loaded for a broker's first round.
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import pickle
 from collections.abc import AsyncGenerator
@@ -72,7 +71,7 @@ class ProcessWork:
                 await self.close()
         if isinstance(message, WorkFailed):
             if message.is_disk:
-                raise OSError(message.error_number or errno.EIO, message.message)
+                raise OSError(message.error_number, message.message)
             raise KafkaStorageError(message.message)
         for name in CleaningSummary.__slots__:
             setattr(summary, name, getattr(message, name))
