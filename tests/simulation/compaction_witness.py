@@ -57,15 +57,15 @@ class Witness:
                 continue
             data = disk.read(f"{task.directory}/{segment.base_offset:020d}{LOG_SUFFIX}")
             try:
-                self.observe(broker_id, task.name, split(memoryview(data[: segment.size_bytes])))
+                batches = split(memoryview(data[: segment.size_bytes]))
+                self.observe(broker_id, task.name, verify_all(batches, below=segment.next_base_offset))
             except CorruptRecord:
                 return  # the round will find it, too
 
     def observe(self, broker_id: int, partition: str, batches: Iterable[BatchView]) -> None:
-        """Batches that are committed. Raises CorruptRecord."""
+        """Batches that are committed, and verified."""
         seen = self._seen.setdefault(partition, {})
         for batch in batches:
-            batch.verify()
             for one in _seen_in(batch):
                 before = seen.setdefault(one.kept.offset, one)
                 if before != one:
@@ -87,6 +87,19 @@ class Witness:
             else:
                 found[offset] = one.kept
         return found
+
+
+def verify_all(batches: Iterable[BatchView], *, below: int) -> list[BatchView]:
+    """These batches. Raises CorruptRecord unless the CRC of each is right, and their offsets rise and end below."""
+    found = list(batches)
+    before = -1
+    for batch in found:
+        batch.verify()
+        # No CRC covers the base offset.
+        if not before < batch.header.base_offset <= batch.last_offset < below:
+            raise CorruptRecord(f"a batch up to {batch.last_offset} follows offset {before}")
+        before = batch.last_offset
+    return found
 
 
 def _seen_in(batch: BatchView) -> list[Seen]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from odradek.foundation.errors import CorruptRecord
 from odradek.storage.compaction.candidates import cleanable
 from odradek.storage.compaction.cleaning import RELATIVE_OFFSET_MAX, groups
 from odradek.storage.compaction.task import SourceSegment
@@ -62,6 +63,28 @@ def test_the_newest_time_goes_with_its_record(make_map: MakeMap) -> None:
     log.roll()
     compact(log, clock=clock, disk=disk, make_map=make_map)
     assert [one.header.max_timestamp_ms - START_MS for one in stored_batches(log)] == [0, 100]
+
+
+@maps
+@pytest.mark.parametrize("bit", [0, 1, 7, 40], ids="bit {}".format)
+@pytest.mark.parametrize("which", [0, 1, 3, -1], ids="batch {}".format)
+def test_a_flipped_bit_of_an_offset_ends_the_round(which: int, bit: int, make_map: MakeMap) -> None:
+    """No CRC covers the base offset. An old record whose offset was raised would be the newest of its key."""
+    disk, clock = SimulatedDisk(), StillClock()
+    log = open_log(disk, config=CONFIG, clock=clock)
+    for number in range(6):
+        put(log, b"key %d" % (number % 2), b"value %d" % number)
+    batches = stored_batches(log)
+    log.roll()
+    path = f"{log.directory}/{0:020d}.log"
+    disk.flip_bit(path, batches[which].position * 8 + 8 * (7 - bit // 8) + bit % 8)
+    before = disk.read(path)
+    try:
+        compact(log, clock=clock, disk=disk, make_map=make_map)
+    except CorruptRecord:
+        assert disk.read(path) == before
+        return
+    raise AssertionError("the round took the offset for right")
 
 
 @maps
