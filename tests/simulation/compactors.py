@@ -325,7 +325,7 @@ class Compactors:
         return is_rotten and self._name in self._cluster.brokers[broker_id].cleaner.uncleanable
 
     def _is_damaged_by_rot(self, broker_id: int, log: Log) -> bool:
-        """Whoever reads a batch with a flipped bit notices, so there is nothing to compare."""
+        """A reader of a batch with a flipped bit notices it, so there is nothing to compare."""
         if (broker_id, str(self._name)) not in self._cluster.rotten:
             return False
         try:

@@ -354,7 +354,7 @@ class Log:
         logger.info("%s: %s replace %d segments", self.topic_partition, base_offsets, len(replaced))
 
     def remove_cleaned(self) -> None:
-        """Remove the `.cleaned` files of a round that has ended. They take space, also on a full disk. Raises OSError."""
+        """Remove the `.cleaned` files of a round that has ended: they take space. Raises OSError."""
         remove_cleaned(self._disk, self.directory)
 
     def report_failed_disk(self, action: str, error: OSError) -> None:

@@ -151,20 +151,13 @@ class _CleaningRound:
             self._summary.bytes_read += size_bytes
             self._spend(size_bytes)
 
-        last_offset = -1
-        found = windows(file, segment.size_bytes, window_bytes=self._task.window_bytes, on_read=on_read)
-        for batches in found:
-            for batch in batches:
-                header, before = batch.header, last_offset
-                last_offset = header.last_offset
-                is_first = before < 0 and last_offset >= segment.base_offset
-                if not (is_first or header.base_offset > before >= 0) or last_offset >= segment.next_base_offset:
-                    # No CRC covers the base offset, by which the newest record of a key is told.
-                    raise CorruptRecord(
-                        f"{file.path}: a batch from {header.base_offset} to {last_offset} follows offset {before} in a "
-                        f"segment from {segment.base_offset} to {segment.next_base_offset - 1}"
-                    )
-            yield batches
+        return windows(
+            file,
+            segment.size_bytes,
+            offsets=range(segment.base_offset, segment.next_base_offset),
+            window_bytes=self._task.window_bytes,
+            on_read=on_read,
+        )
 
     # --- pass 1 ------------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ takes. `portions` decompresses batch by batch, and hands over what has been unti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
 from odradek.foundation.errors import CorruptRecord
@@ -93,13 +93,13 @@ def portions(items: Iterable[T], *, size_of: Callable[[T], int], bytes_max: int)
 
 
 def windows(
-    file: DiskFile, size_bytes: int, *, window_bytes: int, on_read: Callable[[int], None]
+    file: DiskFile, size_bytes: int, *, offsets: range, window_bytes: int, on_read: Callable[[int], None]
 ) -> Iterator[list[StoredBatch]]:
     """All batches of the first `size_bytes` of a file, about `window_bytes` at a time.
 
-    `on_read` is called with the size of each read. Raises CorruptRecord, OSError.
+    `offsets` are those of its segment. `on_read` is called with the size of each read. Raises CorruptRecord, OSError.
     """
-    position = 0
+    position, last_offset = 0, -1
     room = window_bytes
     while position < size_bytes:
         data = file.pread(position, min(room, size_bytes - position))
@@ -113,7 +113,28 @@ def windows(
             continue
         room = window_bytes
         position += used
+        last_offset = _check_order(batches, last_offset, offsets, file.path)
         yield batches
+
+
+def _check_order(batches: Sequence[StoredBatch], last_offset: int, offsets: range, path: str) -> int:
+    """The last offset of these batches, which follow `last_offset`. Raises CorruptRecord when one is out of its place.
+
+    No CRC covers the base offset, by which the newest record of a key is known.
+    """
+    for batch in batches:
+        header = batch.header
+        # The first one may begin below its segment, where records of it were deleted.
+        is_behind = (
+            header.base_offset > last_offset if last_offset >= 0 else header.last_offset >= offsets.start
+        )
+        if not is_behind or header.last_offset >= offsets.stop:
+            raise CorruptRecord(
+                f"{path}, whose offsets are {offsets.start} to {offsets.stop - 1}, has a batch from "
+                f"{header.base_offset} to {header.last_offset} behind offset {last_offset}"
+            )
+        last_offset = header.last_offset
+    return last_offset
 
 
 def _split(data: memoryview, position: int) -> tuple[list[StoredBatch], int]:
