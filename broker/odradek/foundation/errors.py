@@ -319,6 +319,29 @@ class InvalidRegularExpression(RequestError):
     """The subscription's regular expression cannot be compiled."""
 
 
+# --- share groups (KIP-932) -----------------------------------------------------------------------------------------
+
+
+class InvalidRecordState(RequestError):
+    """The record is not acquired by this member, so it cannot be acknowledged by it."""
+
+
+class ShareSessionNotFound(RequestError):
+    """The broker does not know the share session; begin one with epoch 0."""
+
+
+class InvalidShareSessionEpoch(RequestError):
+    """The share session is at another epoch; begin one with epoch 0."""
+
+
+class FencedStateEpoch(RequestError):
+    """The state of the share-partition was initialized again since, by a newer epoch."""
+
+
+class ShareSessionLimitReached(RequestError):
+    """The broker has as many share sessions as it may; try again later."""
+
+
 # --- cluster -------------------------------------------------------------------------------------------------------
 
 

@@ -58,6 +58,27 @@ FAMILIES: Final[dict[int, str]] = {
         "transactions",
     ),
     ApiKey.WRITE_TXN_MARKERS: "markers",
+    **dict.fromkeys((ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE), "shares"),
+    **dict.fromkeys(
+        (
+            ApiKey.SHARE_GROUP_HEARTBEAT,
+            ApiKey.SHARE_GROUP_DESCRIBE,
+            ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+            ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+            ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+        ),
+        "share_groups",
+    ),
+    **dict.fromkeys(
+        (
+            ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+            ApiKey.READ_SHARE_GROUP_STATE,
+            ApiKey.WRITE_SHARE_GROUP_STATE,
+            ApiKey.DELETE_SHARE_GROUP_STATE,
+            ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+        ),
+        "share_states",
+    ),
     **dict.fromkeys((ApiKey.DESCRIBE_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS), "configs"),
     **dict.fromkeys(
         (

@@ -22,24 +22,6 @@ class Absence(NamedTuple):
 
 ABSENCES: Final[tuple[Absence, ...]] = (
     Absence(
-        "Share groups (KIP-932)",
-        "Kafka's share consumers report that the API is unsupported. Consumer groups work.",
-        (
-            ApiKey.SHARE_GROUP_HEARTBEAT,
-            ApiKey.SHARE_GROUP_DESCRIBE,
-            ApiKey.SHARE_FETCH,
-            ApiKey.SHARE_ACKNOWLEDGE,
-            ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
-            ApiKey.ALTER_SHARE_GROUP_OFFSETS,
-            ApiKey.DELETE_SHARE_GROUP_OFFSETS,
-            ApiKey.INITIALIZE_SHARE_GROUP_STATE,
-            ApiKey.READ_SHARE_GROUP_STATE,
-            ApiKey.WRITE_SHARE_GROUP_STATE,
-            ApiKey.DELETE_SHARE_GROUP_STATE,
-            ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
-        ),
-    ),
-    Absence(
         "Client telemetry (KIP-714)",
         "Clients find the API missing and push no metrics; nothing else changes. Kafka does not list it by default.",
         (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY),

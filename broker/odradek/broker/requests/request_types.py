@@ -44,6 +44,7 @@ Written by `odradek.broker.requests.request_types`; edits are lost.
 _MODULES: Final = (
     ("groups", "groups"),
     ("streams", "Streams groups"),
+    ("shares", "share groups"),
     ("transactions", "transactions"),
     ("clients", "users and clients"),
     ("cluster", "topics, logs and the cluster"),

@@ -89,6 +89,18 @@ HANDLERS: Final[dict[int, Handler]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Handler(0, 0, "describe_topic_partitions"),
     ApiKey.STREAMS_GROUP_HEARTBEAT: Handler(0, 1, "streams_group_heartbeat"),
     ApiKey.STREAMS_GROUP_DESCRIBE: Handler(0, 1, "streams_group_describe"),
+    ApiKey.SHARE_GROUP_HEARTBEAT: Handler(1, 1, "shares.group_heartbeat"),
+    ApiKey.SHARE_GROUP_DESCRIBE: Handler(1, 1, "shares.group_describe"),
+    ApiKey.SHARE_FETCH: Handler(1, 2, "shares.share_fetch"),
+    ApiKey.SHARE_ACKNOWLEDGE: Handler(1, 2, "shares.share_acknowledge"),
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: Handler(0, 0, "shares.initialize_state"),
+    ApiKey.READ_SHARE_GROUP_STATE: Handler(0, 0, "shares.read_state"),
+    ApiKey.WRITE_SHARE_GROUP_STATE: Handler(0, 1, "shares.write_state"),
+    ApiKey.DELETE_SHARE_GROUP_STATE: Handler(0, 0, "shares.delete_state"),
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: Handler(0, 1, "shares.read_state_summary"),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Handler(0, 1, "shares.describe_offsets"),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: Handler(0, 0, "shares.alter_offsets"),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: Handler(0, 0, "shares.delete_offsets"),
 }
 
 # What a cluster's broker forwards to the controller: requests that only it may decide.

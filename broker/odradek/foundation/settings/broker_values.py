@@ -16,6 +16,8 @@ from odradek.foundation.settings.areas.groups import (
     GroupSettings,
     OffsetSettings,
     ProducerSettings,
+    ShareGroupSettings,
+    ShareStateSettings,
     StreamsGroupSettings,
 )
 from odradek.foundation.settings.areas.logs import (
@@ -49,6 +51,8 @@ class SettingValues(
     CleanerSettings,
     GroupSettings,
     ConsumerGroupSettings,
+    ShareGroupSettings,
+    ShareStateSettings,
     StreamsGroupSettings,
     OffsetSettings,
     ProducerSettings,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from odradek.foundation.errors import InvalidTopic
 from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.controller.requests import NewTopic
-from odradek.metadata.image.topic_names import TRANSACTION_STATE
+from odradek.metadata.image.topic_names import SHARE_GROUP_STATE, TRANSACTION_STATE
 from odradek.wire.protocol.group_partitions import OFFSETS_TOPIC
 
 
@@ -38,6 +38,21 @@ def internal_topic(name: str, *, settings: Settings, broker_count: int) -> NewTo
                 "min.insync.replicas": str(min(settings.transaction_state_log_min_isr, factor)),
                 "segment.bytes": str(max(settings.transaction_state_log_segment_bytes, 1 << 20)),
                 "unclean.leader.election.enable": "false",
+            },
+        )
+    if name == SHARE_GROUP_STATE:
+        factor = _cap_factor(settings.share_coordinator_state_topic_replication_factor, broker_count)
+        return NewTopic(
+            name=name,
+            partition_count=settings.share_coordinator_state_topic_num_partitions,
+            replication_factor=factor,
+            config={
+                # As in Kafka, and no compaction: the coordinator deletes records below the oldest state in use.
+                "cleanup.policy": "delete",
+                "retention.ms": "-1",
+                "compression.type": "producer",
+                "min.insync.replicas": str(min(settings.share_coordinator_state_topic_min_isr, factor)),
+                "segment.bytes": str(max(settings.share_coordinator_state_topic_segment_bytes, 1 << 20)),
             },
         )
     raise InvalidTopic(f"the internal topic {name} belongs to a feature that this broker does not have")

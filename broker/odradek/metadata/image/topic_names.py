@@ -12,7 +12,8 @@ from odradek.wire.protocol.group_partitions import OFFSETS_TOPIC
 TOPIC_NAME_LENGTH_MAX: Final = 249
 
 TRANSACTION_STATE: Final = "__transaction_state"
-INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTION_STATE, "__share_group_state"})
+SHARE_GROUP_STATE: Final = "__share_group_state"
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTION_STATE, SHARE_GROUP_STATE})
 
 _ALLOWED: Final = re.compile(r"[a-zA-Z0-9._-]+")
 

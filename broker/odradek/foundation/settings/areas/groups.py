@@ -31,7 +31,7 @@ class GroupSettings:
     )
     group_max_size: int = integer(INT32_MAX, "Members of one classic group.", 1)
     group_coordinator_rebalance_protocols: tuple[str, ...] = words(
-        ("classic", "consumer", "streams"),
+        ("classic", "consumer", "streams", "share"),
         "The group protocols that are served.",
         EachOf("consumer", "classic", "share", "streams"),
     )
@@ -126,6 +126,113 @@ class StreamsGroupSettings:
         (),
         "The tags of clients that standby tasks should be spread by. Like Kafka's, the sticky assignor does not spread "
         "by them.",
+    )
+
+
+class ShareGroupSettings:
+    """Groups whose members share the records of partitions, as a queue (KIP-932)."""
+
+    group_share_max_size: int = integer(200, "Members of one share group.", 1, 1000)
+    group_share_max_share_sessions: int = integer(
+        2000, "Share sessions of one broker: a member has one with each leader.", 1
+    )
+    group_share_session_timeout_ms: int = integer(
+        45_000, "A member without a heartbeat for this long is removed.", 1
+    )
+    group_share_min_session_timeout_ms: int = integer(
+        45_000, "The shortest session timeout that a group may be given.", 1
+    )
+    group_share_max_session_timeout_ms: int = integer(
+        60_000, "The longest session timeout that a group may be given.", 1
+    )
+    group_share_heartbeat_interval_ms: int = integer(
+        5000, "The time between heartbeats that the broker sends to members.", 1
+    )
+    group_share_min_heartbeat_interval_ms: int = integer(
+        5000, "The shortest heartbeat interval that a group may be given.", 1
+    )
+    group_share_max_heartbeat_interval_ms: int = integer(
+        15_000, "The longest heartbeat interval that a group may be given.", 1
+    )
+    group_share_assignment_interval_ms: int = integer(
+        1000, "The shortest time between two assignments of a group.", 0
+    )
+    group_share_min_assignment_interval_ms: int = integer(
+        0, "The shortest assignment interval that a group may be given.", 0
+    )
+    group_share_max_assignment_interval_ms: int = integer(
+        15_000, "The longest assignment interval that a group may be given.", 0
+    )
+    group_share_delivery_count_limit: int = integer(
+        5, "How often a record is delivered before it counts as one that cannot be processed.", 2, 10
+    )
+    group_share_min_delivery_count_limit: int = integer(
+        2, "The lowest such number that a group may be given.", 2, 5
+    )
+    group_share_max_delivery_count_limit: int = integer(
+        10, "The highest such number that a group may be given.", 5, 25
+    )
+    group_share_record_lock_duration_ms: int = integer(
+        30_000, "How long a member has a record for itself, before another one is given it.", 1000, 3_600_000
+    )
+    group_share_min_record_lock_duration_ms: int = integer(
+        15_000, "The shortest such time that a group may be given.", 1000, 30_000
+    )
+    group_share_max_record_lock_duration_ms: int = integer(
+        60_000, "The longest such time that a group may be given.", 30_000, 3_600_000
+    )
+    group_share_partition_max_record_locks: int = integer(
+        2000, "Records of one partition that a group may have in flight.", 100, 10_000
+    )
+    group_share_min_partition_max_record_locks: int = integer(
+        100, "The lowest such number that a group may be given.", 100, 2000
+    )
+    group_share_max_partition_max_record_locks: int = integer(
+        4000, "The highest such number that a group may be given.", 2000, 10_000
+    )
+    errors_deadletterqueue_topic_name_prefix: str = text(
+        "dlq.", "What the names of dead-letter topics of share groups begin with; empty for no such rule."
+    )
+    errors_deadletterqueue_auto_create_topics_enable: bool = boolean(
+        False, "Whether the dead-letter topic that a share group names is created when it is missing."
+    )
+
+
+class ShareStateSettings:
+    """The topic that holds what share groups have acknowledged, and its coordinator."""
+
+    share_coordinator_state_topic_num_partitions: int = integer(
+        50, "Partitions of __share_group_state; must not change after the topic is created.", 1
+    )
+    share_coordinator_state_topic_replication_factor: int = integer(
+        3,
+        "Replicas of __share_group_state; in a cluster with fewer brokers, one on each broker.",
+        1,
+        kind=Kind.SHORT,
+    )
+    share_coordinator_state_topic_min_isr: int = integer(
+        2, "min.insync.replicas of __share_group_state.", 1, kind=Kind.SHORT
+    )
+    share_coordinator_state_topic_segment_bytes: int = integer(
+        104_857_600, "The segment size of __share_group_state.", 1
+    )
+    share_coordinator_state_topic_compression_codec: int = integer(
+        0, "The compression of states: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."
+    )
+    share_coordinator_snapshot_update_records_per_snapshot: int = integer(
+        500, "Changes of one share-partition's state that are written between two snapshots of it.", 0, 500
+    )
+    share_coordinator_load_buffer_size: int = integer(
+        5 << 20, "Bytes of __share_group_state read at once while a coordinator loads.", 1
+    )
+    share_coordinator_write_timeout_ms: int = integer(
+        5000, "A state that the replicas do not have after this time fails.", 1
+    )
+    share_coordinator_state_topic_prune_interval_ms: int = integer(
+        300_000, "How often records that newer ones replace are deleted.", 1, internal=True
+    )
+    share_coordinator_cold_partition_snapshot_interval_ms: int = integer(
+        300_000, "A state that is not changed for this long is written again as a snapshot.", 1, internal=True
     )
 
 

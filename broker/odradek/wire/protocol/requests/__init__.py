@@ -30,6 +30,23 @@ GROUPS: Final = frozenset(
     )
 )
 
+SHARES: Final = frozenset(
+    (
+        ApiKey.SHARE_GROUP_HEARTBEAT,
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        ApiKey.SHARE_FETCH,
+        ApiKey.SHARE_ACKNOWLEDGE,
+        ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+        ApiKey.READ_SHARE_GROUP_STATE,
+        ApiKey.WRITE_SHARE_GROUP_STATE,
+        ApiKey.DELETE_SHARE_GROUP_STATE,
+        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+    )
+)
+
 STREAMS: Final = frozenset((ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_DESCRIBE))
 
 TRANSACTIONS: Final = frozenset(
@@ -71,6 +88,8 @@ def module_of(api_key: int) -> str:
         return "clients"
     if api_key in STREAMS:
         return "streams"
+    if api_key in SHARES:
+        return "shares"
     return "transactions" if api_key in TRANSACTIONS else "cluster"
 
 

@@ -320,7 +320,7 @@ class BrokerState:
     broker_epoch: int
 
 
-class PartitionData:
+class AlterPartitionData:
     __slots__ = ()
     nested: ClassVar[dict[str, type]] = {"new_isr_with_epochs": BrokerState}
     partition_index: int
@@ -333,9 +333,9 @@ class PartitionData:
 
 class TopicData:
     __slots__ = ()
-    nested: ClassVar[dict[str, type]] = {"partitions": PartitionData}
+    nested: ClassVar[dict[str, type]] = {"partitions": AlterPartitionData}
     topic_id: UUID | None
-    partitions: tuple[PartitionData, ...]
+    partitions: tuple[AlterPartitionData, ...]
 
 
 class AlterPartitionRequest:

@@ -206,7 +206,7 @@ class CreatePartitionsResponse(Response):
     results: tuple[CreatePartitionsTopicResult, ...]
 
 
-class PartitionResult(Response):
+class ElectLeadersPartitionResult(Response):
     partition_id: int
     error_code: int
     error_message: str | None
@@ -214,7 +214,7 @@ class PartitionResult(Response):
 
 class ReplicaElectionResult(Response):
     topic: str
-    partition_result: tuple[PartitionResult, ...]
+    partition_result: tuple[ElectLeadersPartitionResult, ...]
 
 
 class ElectLeadersResponse(Response):
@@ -273,7 +273,7 @@ class ListPartitionReassignmentsResponse(Response):
     topics: tuple[OngoingTopicReassignment, ...]
 
 
-class PartitionData(Response):
+class AlterPartitionData(Response):
     partition_index: int
     error_code: int
     leader_id: int
@@ -285,7 +285,7 @@ class PartitionData(Response):
 
 class AlterPartitionTopicData(Response):
     topic_id: UUID | None
-    partitions: tuple[PartitionData, ...]
+    partitions: tuple[AlterPartitionData, ...]
 
 
 class AlterPartitionResponse(Response):

@@ -16,7 +16,7 @@ class BatchIndexAndErrorMessage(Response):
     batch_index_error_message: str | None
 
 
-class LeaderIdAndEpoch(Response):
+class ProduceLeaderIdAndEpoch(Response):
     leader_id: int
     leader_epoch: int
 
@@ -29,7 +29,7 @@ class PartitionProduceResponse(Response):
     log_start_offset: int
     record_errors: tuple[BatchIndexAndErrorMessage, ...]
     error_message: str | None
-    current_leader: LeaderIdAndEpoch
+    current_leader: ProduceLeaderIdAndEpoch
 
 
 class TopicProduceResponse(Response):
@@ -38,7 +38,7 @@ class TopicProduceResponse(Response):
     name: str
 
 
-class NodeEndpoint(Response):
+class ProduceNodeEndpoint(Response):
     node_id: int
     host: str
     port: int
@@ -48,7 +48,7 @@ class NodeEndpoint(Response):
 class ProduceResponse(Response):
     responses: tuple[TopicProduceResponse, ...]
     throttle_time: timedelta | int
-    node_endpoints: tuple[NodeEndpoint, ...]
+    node_endpoints: tuple[ProduceNodeEndpoint, ...]
 
 
 class EpochEndOffset(Response):

@@ -1,0 +1,1 @@
+"""Handlers of the APIs of share groups (KIP-932)."""
