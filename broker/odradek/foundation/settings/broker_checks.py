@@ -119,7 +119,15 @@ def _groups(settings: SettingValues) -> Iterator[str]:
     consumer_interval_ms = settings.group_consumer_heartbeat_interval_ms
     streams_timeout_ms = settings.group_streams_session_timeout_ms
     streams_interval_ms = settings.group_streams_heartbeat_interval_ms
+    share_timeout_ms = settings.group_share_session_timeout_ms
+    share_interval_ms = settings.group_share_heartbeat_interval_ms
     for kind, name, value in (
+        ("share", "session.timeout.ms", share_timeout_ms),
+        ("share", "heartbeat.interval.ms", share_interval_ms),
+        ("share", "assignment.interval.ms", settings.group_share_assignment_interval_ms),
+        ("share", "delivery.count.limit", settings.group_share_delivery_count_limit),
+        ("share", "partition.max.record.locks", settings.group_share_partition_max_record_locks),
+        ("share", "record.lock.duration.ms", settings.group_share_record_lock_duration_ms),
         ("consumer", "session.timeout.ms", consumer_timeout_ms),
         ("consumer", "heartbeat.interval.ms", consumer_interval_ms),
         ("streams", "session.timeout.ms", streams_timeout_ms),
@@ -136,6 +144,7 @@ def _groups(settings: SettingValues) -> Iterator[str]:
             )
     for kind, interval_ms, timeout_ms in (
         ("consumer", consumer_interval_ms, consumer_timeout_ms),
+        ("share", share_interval_ms, share_timeout_ms),
         ("streams", streams_interval_ms, streams_timeout_ms),
     ):
         if interval_ms >= timeout_ms:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
@@ -14,14 +15,43 @@ from odradek.metadata.image.configs import find_declared, format_declared
 _AT_LEAST_1: Final = Range(1)
 
 
+class ResetPosition:
+    """Allows `earliest`, `latest`, and `by_duration:` with a duration that is not negative (KIP-1106)."""
+
+    def check(self, value: str) -> str | None:
+        if value in ("earliest", "latest"):
+            return None
+        try:
+            parse_reset_duration_ms(value)
+        except InvalidConfig:
+            return str(self)
+        return None
+
+    def __str__(self) -> str:
+        return "earliest, latest, or by_duration:PnDTnHnMn.nS"
+
+
+_DURATION: Final = re.compile(
+    r"by_duration:P(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d{1,9})?)S)?)?", re.IGNORECASE
+)
+
+
+def parse_reset_duration_ms(text: str) -> int:
+    """The milliseconds of `by_duration:PnDTnHnMn.nS`. Raises InvalidConfig for another text."""
+    found = _DURATION.fullmatch(text)
+    if found is None or all(part is None for part in found.groups()):
+        raise InvalidConfig(f"{text!r} is not by_duration: and a duration such as PT1H30M")
+    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    return int((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)
+
+
 def _own(key: str, default: int, doc: str, allowed: Range = _AT_LEAST_1, *, used: bool = False) -> Setting:
     return Setting(Kind.INT, default, doc, key=key, allowed=allowed, used=used)
 
 
 FENCED_UNTIL_KEY: Final = "odradek.fenced.until"
 RESETS_KEY: Final = "odradek.resets"
-
-_NOT_USED: Final = "Belongs to a kind of group that this broker does not support: accepted, not used."
+DEAD_LETTER_TOPIC_KEY: Final = "errors.deadletterqueue.topic.name"
 
 _ALL: Final = (
     _own(
@@ -36,18 +66,84 @@ _ALL: Final = (
         "A member without a heartbeat for this long is removed.",
         used=True,
     ),
-    Setting(Kind.STRING, "latest", _NOT_USED, key="share.auto.offset.reset", used=False),
-    _own("share.heartbeat.interval.ms", 5000, _NOT_USED),
+    Setting(
+        Kind.STRING,
+        "",
+        "The topic that a share group's records go to which are rejected, or delivered too often; empty for none.",
+        key=DEAD_LETTER_TOPIC_KEY,
+        used=True,
+    ),
+    Setting(
+        Kind.BOOLEAN,
+        False,
+        "Whether such a record is copied, or only its origin and the reason are written.",
+        key="errors.deadletterqueue.copy.record.enable",
+        used=True,
+    ),
+    _own(
+        "share.assignment.interval.ms",
+        1000,
+        "The shortest time between two assignments of a share group.",
+        Range(0),
+        used=True,
+    ),
+    Setting(
+        Kind.STRING,
+        "latest",
+        "Where a share group begins to read a partition: earliest, latest, or by_duration: and an ISO 8601 duration "
+        "back from now.",
+        key="share.auto.offset.reset",
+        allowed=ResetPosition(),
+        used=True,
+    ),
+    _own(
+        "share.delivery.count.limit",
+        5,
+        "How often a record is delivered before it counts as one that cannot be processed.",
+        Range(2),
+        used=True,
+    ),
+    _own(
+        "share.heartbeat.interval.ms",
+        5000,
+        "The time between heartbeats that the broker sends to members of a share group.",
+        used=True,
+    ),
     Setting(
         Kind.STRING,
         "read_uncommitted",
-        _NOT_USED,
+        "Whether records of transactions are delivered once they are committed, or all.",
         key="share.isolation.level",
         allowed=OneOf("read_committed", "read_uncommitted"),
-        used=False,
+        used=True,
     ),
-    _own("share.record.lock.duration.ms", 30_000, _NOT_USED, Range(1000)),
-    _own("share.session.timeout.ms", 45_000, _NOT_USED),
+    _own(
+        "share.partition.max.record.locks",
+        2000,
+        "Records of one partition that the group may have in flight.",
+        Range(100),
+        used=True,
+    ),
+    _own(
+        "share.record.lock.duration.ms",
+        30_000,
+        "How long a member has a record for itself, before another one is given it.",
+        Range(1000),
+        used=True,
+    ),
+    Setting(
+        Kind.BOOLEAN,
+        True,
+        "Whether a member may renew its lock of a record.",
+        key="share.renew.acknowledge.enable",
+        used=True,
+    ),
+    _own(
+        "share.session.timeout.ms",
+        45_000,
+        "A member of a share group without a heartbeat for this long is removed.",
+        used=True,
+    ),
     Setting(
         Kind.LONG,
         10_000,
@@ -138,7 +234,7 @@ def validate_group_config(values: Mapping[str, str | None], *, settings: Setting
     texts = format_declared("group", GROUP_SETTINGS, values)
     for key, bounds in _BOUNDS.items():
         _refuse_out_of_bounds(key, bounds, texts, settings)
-    for kind in ("consumer", "streams"):
+    for kind in ("consumer", "share", "streams"):
         interval_ms = group_value(f"{kind}.heartbeat.interval.ms", texts, settings=settings)
         timeout_ms = group_value(f"{kind}.session.timeout.ms", texts, settings=settings)
         if interval_ms >= timeout_ms:
@@ -159,8 +255,17 @@ _BOUNDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         **{
             f"{kind}.{name}": (f"group.{kind}.min.{name}", f"group.{kind}.max.{name}")
-            for kind in ("consumer", "streams")
+            for kind in ("consumer", "share", "streams")
             for name in ("session.timeout.ms", "heartbeat.interval.ms")
+        },
+        **{
+            f"share.{name}": (f"group.share.min.{name}", f"group.share.max.{name}")
+            for name in (
+                "assignment.interval.ms",
+                "delivery.count.limit",
+                "partition.max.record.locks",
+                "record.lock.duration.ms",
+            )
         },
         "streams.assignment.interval.ms": (
             "group.streams.min.assignment.interval.ms",
@@ -208,6 +313,16 @@ def group_value(key: str, texts: Mapping[str, str], *, settings: Settings) -> in
         return int(text)
     broker_value: int = getattr(settings, broker_key_of(key).replace(".", "_"))
     return broker_value
+
+
+def group_text(key: str, texts: Mapping[str, str]) -> str:
+    """The text of a group's setting that the broker has no default of: its own, else the declared one."""
+    return texts.get(key, GROUP_SETTINGS[key].default_text or "")
+
+
+def is_group_switched_on(key: str, texts: Mapping[str, str]) -> bool:
+    """A group's setting that is true or false, and that the broker has no default of."""
+    return group_text(key, texts) == "true"
 
 
 def group_default_text(key: str, settings: Settings) -> str | None:
