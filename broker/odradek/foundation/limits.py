@@ -411,3 +411,14 @@ CONNECTIONS_HELD_MAX: Final = 1_000
 
 # Users and client ids with a series of their own in /metrics, for each kind of quota: those that waited longest.
 QUOTA_CLIENTS_PER_SCRAPE_MAX: Final = 100
+
+# How long a state of a share-partition is asked for until its coordinator answers: members wait for it, and their own
+# requests take 30 s at most.
+SHARE_STATE_SECONDS_MAX: Final = 15.0
+
+# States of one share group that are asked for at once, when a topic of many partitions is new to the group.
+SHARE_STATES_AT_ONCE_MAX: Final = 16
+
+# When a group coordinator asks again for states that it has no answer about, as Kafka's
+# group.share.initialize.retry.interval.ms.
+SHARE_STATE_RETRY_SECONDS: Final = 30.0

@@ -125,6 +125,10 @@ class ReplicatedTopicLog:
         data = found.read_cached()
         return asyncio.to_thread(found.read) if data is None else data
 
+    def delete_records(self, partition: int, before_offset: int) -> None:
+        """Followers delete it when they next fetch. Raises OffsetOutOfRange and what `append` raises for lookups."""
+        self._partitions.get(self._topic, partition).require_leader().delete_records(before_offset)
+
     async def ensure_topic(self) -> None:
         await self._controller.ensure_topic(self._topic)
 

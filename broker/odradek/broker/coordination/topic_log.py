@@ -115,6 +115,10 @@ class InternalTopicLog(Protocol):
         """
         ...
 
+    def delete_records(self, partition: int, before_offset: int) -> None:
+        """Delete what is below an offset that is committed. Raises what partitions raise."""
+        ...
+
     def ensure_topic(self) -> Awaitable[None]:
         """Create the topic when it does not exist. Raises what the controller raises."""
         ...

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import Protocol, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from odradek.broker.groups.consumer.patterns import TopicPatterns
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import CoordinatorLoadInProgress, UnknownMemberId, UnsupportedVersion
 from odradek.foundation.settings.broker_settings import Settings
-from odradek.metadata.image.features import STREAMS_VERSION
+from odradek.foundation.tasks import TaskOwner
+from odradek.metadata.image.features import SHARE_VERSION, STREAMS_VERSION
 from odradek.metadata.image.group_configs import FENCED_UNTIL_KEY, group_value, parse_fenced_until_ms
 from odradek.metadata.image.image import ClusterImage, ImageHolder, ResourceKind
 
+if TYPE_CHECKING:
+    from odradek.broker.share_states.states import ShareStateRequests
+
 CONSUMER_PROTOCOL = "consumer"
+SHARE_PROTOCOL = "share"
 STREAMS_PROTOCOL = "streams"
 
 Result = TypeVar("Result")
@@ -93,7 +99,11 @@ class GroupContext:
         images: ImageHolder,
         new_id: Callable[[], str],
         in_thread: InThread | None = None,
+        new_share_states: Callable[[], ShareStateRequests] | None = None,
     ) -> None:
+        self._new_share_states = new_share_states
+        self.tasks: TaskOwner | None = None
+        """Of the coordinator, while it runs."""
         self.clock = clock
         self.settings = settings
         self.images = images
@@ -104,6 +114,13 @@ class GroupContext:
         self.commits = 0
         self.rebalances = 0  # of classic groups, that have ended
         self.streams_rebalances = 0  # new epochs of Streams groups
+        self.share_rebalances = 0  # new epochs of share groups
+
+    @cached_property
+    def share_states(self) -> ShareStateRequests:
+        """What keeps the states of share-partitions."""
+        assert self._new_share_states is not None, "only asked for by share groups, which a broker serves"
+        return self._new_share_states()
 
     def session_timeout_ms(self, group_id: str) -> int:
         """The time that a member of a consumer group may send no heartbeat."""
@@ -112,6 +129,10 @@ class GroupContext:
     def heartbeat_interval_ms(self, group_id: str) -> int:
         """The time between heartbeats that members of a consumer group are asked for."""
         return self._group_value("consumer.heartbeat.interval.ms", group_id)
+
+    def share_value(self, name: str, group_id: str) -> int:
+        """A setting of a share group: `share.` and `name` of the group, else the broker's."""
+        return self._group_value(f"share.{name}", group_id)
 
     def streams_value(self, name: str, group_id: str) -> int:
         """A setting of a Streams group: `streams.` and `name` of the group, else the broker's."""
@@ -149,4 +170,17 @@ class GroupContext:
             raise UnsupportedVersion(
                 "this cluster does not serve the streams protocol yet: its feature level streams.version is 0; raise "
                 "it to 1, or use group.protocol=classic"
+            )
+
+    def check_share_protocol(self) -> None:
+        """Raises UnsupportedVersion where share groups are not served, or share.version is 0."""
+        if SHARE_PROTOCOL not in self.settings.group_coordinator_rebalance_protocols:
+            raise UnsupportedVersion(
+                "this broker does not serve the share protocol: group.coordinator.rebalance.protocols is "
+                f"{','.join(self.settings.group_coordinator_rebalance_protocols)}; use a consumer group"
+            )
+        if self.images.current.features.level(SHARE_VERSION) < 1:
+            raise UnsupportedVersion(
+                "this cluster does not serve the share protocol yet: its feature level share.version is 0; raise it, "
+                "or use a consumer group"
             )

@@ -37,7 +37,9 @@ from odradek.metadata.image.image import ClusterImage, ImageHolder
 from odradek.wire.protocol.group_partitions import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
+    from odradek.broker.groups.share.heartbeats import ShareGroupHeartbeat, ShareOutcome
     from odradek.broker.groups.streams.heartbeats import StreamsGroupHeartbeat, StreamsOutcome
+    from odradek.broker.share_states.states import ShareStateRequests
 
 TOPIC: Final = CoordinatedTopic(
     name=OFFSETS_TOPIC,
@@ -65,10 +67,19 @@ class GroupCoordinator:
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
         in_thread: InThread | None = None,
         create_topics: CreateTopics | None = None,
+        new_share_states: Callable[[], ShareStateRequests] | None = None,
     ) -> None:
-        """`create_topics` asks the controller for the internal topics of Kafka Streams applications."""
+        """`create_topics` asks the controller for the internal topics of Kafka Streams applications.
+
+        `new_share_states` makes what asks the coordinators of share-partitions' states.
+        """
         self.context = context = GroupContext(
-            clock=clock, settings=settings, images=images, new_id=new_id, in_thread=in_thread
+            clock=clock,
+            settings=settings,
+            images=images,
+            new_id=new_id,
+            in_thread=in_thread,
+            new_share_states=new_share_states,
         )
         self.runtime = CoordinatorRuntime(
             TopicParts(
@@ -91,6 +102,7 @@ class GroupCoordinator:
     def start(self) -> None:
         """Begin to serve: load the partitions that this broker leads, and follow the image from now on."""
         tasks = self.runtime.start("groups", self.context.images, self._image_changed)
+        self.context.tasks = tasks
         tasks.start(self.expiration.run(), name="housekeeping")
         self.internal_topics.start(tasks)
 
@@ -249,6 +261,25 @@ class GroupCoordinator:
             shard = self.runtime.shard(group_id)
             shard.when_serving(
                 group_id, lambda: shard.machine.streams.heartbeat(group_id, request, answer), answer
+            )
+        except RequestError as error:
+            answer(without_trace(error))
+        return answer.get()
+
+    # --- members of the share protocol ----------------------------------------------------------------------
+
+    def share_heartbeat(
+        self, group_id: str, request: ShareGroupHeartbeat
+    ) -> ShareOutcome | Awaitable[ShareOutcome]:
+        """Join a share group, stay in it or leave it; gives the result or the error to answer.
+
+        The caller has checked the request (`share.heartbeats.check_share_heartbeat`).
+        """
+        answer: DeferredAnswer[ShareOutcome] = DeferredAnswer()
+        try:
+            shard = self.runtime.shard(group_id)
+            shard.when_serving(
+                group_id, lambda: shard.machine.shares.heartbeat(group_id, request, answer), answer
             )
         except RequestError as error:
             answer(without_trace(error))

@@ -10,6 +10,7 @@ from odradek.broker.groups.group import Group
 from odradek.foundation.errors import GroupIdNotFound
 
 if TYPE_CHECKING:
+    from odradek.broker.groups.share.group import ShareGroup
     from odradek.broker.groups.streams.group import StreamsGroup
 
 
@@ -36,3 +37,8 @@ class GroupTable(dict[str, Group]):
         """The group if it is a Streams group. Its module is loaded by the first one."""
         group = self.get(group_id)
         return cast("StreamsGroup", group) if group is not None and group.kind == "streams" else None
+
+    def share(self, group_id: str) -> ShareGroup | None:
+        """The group if it is a share group. Its module is loaded by the first one."""
+        group = self.get(group_id)
+        return cast("ShareGroup", group) if group is not None and group.kind == "share" else None

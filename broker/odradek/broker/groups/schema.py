@@ -7,10 +7,10 @@ null value (a tombstone) removes what the key names. Kinds:
     2     a classic group        see `classic.schema`
     3-8   consumer groups        see `consumer.schema`
     16    a resolved pattern     see `consumer.schema`
+    10-15 share groups           see `share.schema`
     17-23 Streams groups         see `streams.schema`
 
-The coordinator does not read other kinds (share groups, those of later versions). It never writes or removes such
-records.
+The coordinator does not read other kinds (those of later versions). It never writes or removes such records.
 """
 
 from __future__ import annotations
@@ -40,6 +40,20 @@ class StreamsRecordKind:
 
 
 KINDS_OF_STREAMS_GROUPS: Final = frozenset((17, 19, 20, 21, 22, 23))
+
+
+class ShareRecordKind:
+    """The number of each kind of record of share groups. Here for the same reason."""
+
+    MEMBER: Final = 10
+    GROUP: Final = 11
+    TARGET_EPOCH: Final = 12
+    TARGET: Final = 13
+    CURRENT: Final = 14
+    STATES: Final = 15
+
+
+KINDS_OF_SHARE_GROUPS: Final = frozenset((10, 11, 12, 13, 14, 15))
 
 # The versions that Kafka 4.1 writes. An offset with an expiry of its own (OffsetCommit v2 to v4) is written in version
 # 1, the only one that has the field. Topic ids are read and, as by Kafka, not written for commits by name.

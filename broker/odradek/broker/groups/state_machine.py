@@ -38,6 +38,7 @@ from odradek.broker.groups.pending_offsets import PendingOffsets
 from odradek.broker.groups.schema import (
     KIND_OFFSET,
     KIND_OFFSET_LEGACY,
+    KINDS_OF_SHARE_GROUPS,
     KINDS_OF_STREAMS_GROUPS,
     OffsetAndMetadata,
     OffsetKey,
@@ -52,6 +53,7 @@ from odradek.foundation.words import count
 from odradek.wire.records.control import Marker
 
 if TYPE_CHECKING:
+    from odradek.broker.groups.share.requests import ShareRequests
     from odradek.broker.groups.streams.requests import StreamsRequests
 
 logger = logging.getLogger(__name__)
@@ -76,6 +78,7 @@ class GroupStateMachine:
         self.initial_rebalance_delay_ms: int = context.settings.group_initial_rebalance_delay_ms
         self._parts = parts = GroupParts(self.groups, shard, context)
         self._streams: StreamsRequests | None = None
+        self._shares: ShareRequests | None = None
         conversion = Conversion(parts, host=self)
         self.consumers = ConsumerRequests(parts, conversion)
         self.classic_members = ClassicMembers(parts, conversion, host=self)
@@ -90,6 +93,15 @@ class GroupStateMachine:
 
             self._streams = StreamsRequests(self._parts, host=self)
         return self._streams
+
+    @property
+    def shares(self) -> ShareRequests:
+        """The heartbeats of share groups. Their modules are loaded with the first group."""
+        if self._shares is None:
+            from odradek.broker.groups.share.requests import ShareRequests
+
+            self._shares = ShareRequests(self._parts, host=self)
+        return self._shares
 
     # --- what groups ask of their host ----------------------------------------------------------------------
 
@@ -279,6 +291,8 @@ class GroupStateMachine:
         if self.shard.is_to_be_loaded:
             self.topics_gone |= topics
             return
+        if self._shares is not None:
+            self._shares.states.forget_topics(frozenset(topic_id for _, topic_id in topics))
         names = {name for name, _ in topics}
 
         def is_gone(topic: str, committed: OffsetAndMetadata) -> bool:
@@ -314,6 +328,8 @@ class GroupStateMachine:
             self._replay_consumer(consumer_schema.decode_key(kind, key), value)
         elif kind in KINDS_OF_STREAMS_GROUPS:
             self.streams.replay(kind, key, value)
+        elif kind in KINDS_OF_SHARE_GROUPS:
+            self.shares.replay(kind, key, value)
         else:
             return False
         return True

@@ -1,4 +1,4 @@
-"""The coordinators of one broker: of groups, and of transactions.
+"""The coordinators of one broker: of groups, of transactions, and of states of share-partitions.
 
 Each has an internal topic, and starts when the topic exists or at its first use. To import the modules of one takes a
 seventh of the time to start a broker.
@@ -18,7 +18,7 @@ from odradek.foundation.limits import TRANSACTION_WRITE_MS_MAX
 from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.image.features import TRANSACTION_VERSION
 from odradek.metadata.image.image import ClusterImage, ImageHolder
-from odradek.metadata.image.topic_names import TRANSACTION_STATE
+from odradek.metadata.image.topic_names import SHARE_GROUP_STATE, TRANSACTION_STATE
 from odradek.network.connection import Dispatch
 from odradek.network.network import Network
 from odradek.wire.protocol.group_partitions import OFFSETS_TOPIC
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from odradek.broker.groups.coordinator import GroupCoordinator
     from odradek.broker.groups.zookeeper_groups import ZookeeperGroups
     from odradek.broker.replication.transaction_verifier import TransactionVerifier
+    from odradek.broker.share_states.client import ShareStateClient
+    from odradek.broker.share_states.coordinator import ShareCoordinator
     from odradek.broker.transactions.coordinator import TransactionCoordinator
     from odradek.metadata.controller.api import ControllerApi
     from odradek.metadata.registry.store import Store
@@ -67,6 +69,8 @@ class Coordinators:
         self.started_groups: GroupCoordinator | None = None
         self.started_transactions: TransactionCoordinator | None = None
         self.started_verifier: TransactionVerifier | None = None
+        self.started_shares: ShareCoordinator | None = None
+        self._share_states: ShareStateClient | None = None
         self._transports: list[PeerTransport] = []
         self._unsubscribe: Callable[[], None] | None = None
         self.producer_ids = ProducerIds(controller.allocate_producer_ids)
@@ -84,16 +88,22 @@ class Coordinators:
             self._make_groups()
         if self.started_transactions is None and TRANSACTION_STATE in new.topics:
             self._make_transactions()
+        if self.started_shares is None and SHARE_GROUP_STATE in new.topics:
+            self._make_shares()
 
     def refresh(self) -> None:
         """Load the partitions that this broker leads now, and forget the others."""
-        for coordinator in (self.started_groups, self.started_transactions):
+        for coordinator in (self.started_groups, self.started_transactions, self.started_shares):
             if coordinator is not None and coordinator.runtime.is_running:
                 coordinator.runtime.refresh()
 
     def loading(self) -> str | None:
         """The name of a coordinator that is loading partitions; None where none is."""
-        for name, coordinator in (("group", self.started_groups), ("transaction", self.started_transactions)):
+        for name, coordinator in (
+            ("group", self.started_groups),
+            ("transaction", self.started_transactions),
+            ("share", self.started_shares),
+        ):
             if coordinator is not None and coordinator.runtime.is_loading:
                 return name
         return None
@@ -103,16 +113,18 @@ class Coordinators:
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
-        for coordinator in (self.started_groups, self.started_transactions):
+        for coordinator in (self.started_groups, self.started_transactions, self.started_shares):
             if coordinator is not None:
                 coordinator.runtime.resign()
 
     async def stop(self) -> None:
         """Resign, and end every task and connection."""
         self.resign()
-        for coordinator in (self.started_transactions, self.started_groups):
+        for coordinator in (self.started_transactions, self.started_groups, self.started_shares):
             if coordinator is not None:
                 await coordinator.stop()
+        if self._share_states is not None:
+            await self._share_states.stop()
         if self.started_verifier is not None:
             await self.started_verifier.close()
         if self._zookeeper_groups is not None:
@@ -143,6 +155,24 @@ class Coordinators:
         return self.started_verifier
 
     @property
+    def shares(self) -> ShareCoordinator:
+        """The coordinator of states of share-partitions; the first use starts it."""
+        return self.started_shares or self._make_shares()
+
+    @property
+    def share_states(self) -> ShareStateClient:
+        """Asks the coordinators of states of share-partitions, this broker's among them."""
+        if self._share_states is None:
+            self._share_states = late.ShareStateClient(
+                self.peer_transport("share-states"),
+                self._images,
+                broker_id=self._broker_id,
+                local=lambda: self.shares,
+                ensure_topic=lambda: self._controller.ensure_topic(SHARE_GROUP_STATE),
+            )
+        return self._share_states
+
+    @property
     def zookeeper_groups(self) -> ZookeeperGroups | None:
         """The groups that share partitions through the registry; None where consumers cannot reach it."""
         if self._zookeeper_groups is None and self._shared_registry is not None:
@@ -165,6 +195,7 @@ class Coordinators:
             images=self._images,
             in_thread=self._in_thread,
             create_topics=self._controller.create_internal_topics,
+            new_share_states=lambda: self.share_states,
         )
         self.started_groups.start()
         return self.started_groups
@@ -186,6 +217,19 @@ class Coordinators:
         )
         self.started_transactions.start()
         return self.started_transactions
+
+    def _make_shares(self) -> ShareCoordinator:
+        settings = self._settings
+        log = self._topic_log(
+            SHARE_GROUP_STATE,
+            new_topic_partitions=settings.share_coordinator_state_topic_num_partitions,
+            commit_timeout_ms=settings.share_coordinator_write_timeout_ms,
+        )
+        self.started_shares = late.ShareCoordinator(
+            log, clock=self._clock, settings=settings, images=self._images
+        )
+        self.started_shares.start()
+        return self.started_shares
 
     def _topic_log(
         self, topic: str, *, new_topic_partitions: int, commit_timeout_ms: int

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from odradek.broker.requests.settings_trial import needs_trial as needs_trial
     from odradek.broker.requests.settings_trial import try_settings as try_settings
     from odradek.broker.requests.throttling import ClientThrottling as ClientThrottling
+    from odradek.broker.share_states.client import ShareStateClient as ShareStateClient
+    from odradek.broker.share_states.coordinator import ShareCoordinator as ShareCoordinator
     from odradek.broker.transactions.coordinator import TransactionCoordinator as TransactionCoordinator
     from odradek.broker.transactions.schema import KIND_TRANSACTION as KIND_TRANSACTION
     from odradek.broker.transactions.schema import decode_value as decode_value
@@ -68,6 +70,8 @@ else:
             "CHECKS": "odradek.broker.requests.rights.table",
             "FORWARDING_CHECKS": "odradek.broker.requests.rights.table",
             "ClientThrottling": "odradek.broker.requests.throttling",
+            "ShareStateClient": "odradek.broker.share_states.client",
+            "ShareCoordinator": "odradek.broker.share_states.coordinator",
             "TransactionCoordinator": "odradek.broker.transactions.coordinator",
             "KIND_TRANSACTION": "odradek.broker.transactions.schema",
             "decode_value": "odradek.broker.transactions.schema",

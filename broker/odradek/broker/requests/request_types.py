@@ -44,10 +44,10 @@ Written by `odradek.broker.requests.request_types`; edits are lost.
 _MODULES: Final = (
     ("groups", "groups"),
     ("streams", "Streams groups"),
-    ("shares", "share groups"),
     ("transactions", "transactions"),
     ("clients", "users and clients"),
     ("cluster", "topics, logs and the cluster"),
+    ("shares", "share groups"),
 )
 # Responses have one module more.
 _RECORDS: Final = frozenset(

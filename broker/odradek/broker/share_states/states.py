@@ -7,10 +7,11 @@ begins to serve the share-partition, and writes each change before it answers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Protocol
 from uuid import UUID
 
+from odradek.foundation.errors import OdradekError
 from odradek.foundation.named_tuple import NamedTuple
 
 # The start offset of a state that was initialized, while no leader has chosen where the group begins to read.
@@ -84,6 +85,36 @@ class ShareStates(Protocol):
     async def read(self, key: ShareKey, *, leader_epoch: int) -> ShareState: ...
 
     async def write(self, key: ShareKey, change: StateChange) -> None: ...
+
+
+class StateSummary(NamedTuple):
+    """A state without its batches; see `ShareState`."""
+
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    delivery_complete_count: int
+
+
+# By topic and partition, the error that a partition met; a partition without one was done.
+StateErrors = Mapping[tuple[UUID, int], OdradekError]
+# By topic and partition, the start offsets of states that begin.
+StartOffsets = Mapping[UUID, Mapping[int, int]]
+PartitionsByTopic = Mapping[UUID, Collection[int]]
+
+
+class ShareStateRequests(Protocol):
+    """What the group coordinator asks of the share coordinators, wherever they are. Nothing raises."""
+
+    async def initialize(self, group_id: str, starts: StartOffsets, *, state_epoch: int) -> StateErrors:
+        """Begin states, or begin them anew at another offset."""
+        ...
+
+    async def delete(self, group_id: str, partitions: PartitionsByTopic) -> StateErrors: ...
+
+    async def summarize(
+        self, group_id: str, partitions: PartitionsByTopic
+    ) -> Mapping[tuple[UUID, int], StateSummary | OdradekError]: ...
 
 
 def kafka_id(topic_id: UUID) -> str:

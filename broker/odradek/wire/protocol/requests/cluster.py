@@ -320,7 +320,7 @@ class BrokerState:
     broker_epoch: int
 
 
-class AlterPartitionData:
+class PartitionData:
     __slots__ = ()
     nested: ClassVar[dict[str, type]] = {"new_isr_with_epochs": BrokerState}
     partition_index: int
@@ -333,9 +333,9 @@ class AlterPartitionData:
 
 class TopicData:
     __slots__ = ()
-    nested: ClassVar[dict[str, type]] = {"partitions": AlterPartitionData}
+    nested: ClassVar[dict[str, type]] = {"partitions": PartitionData}
     topic_id: UUID | None
-    partitions: tuple[AlterPartitionData, ...]
+    partitions: tuple[PartitionData, ...]
 
 
 class AlterPartitionRequest:

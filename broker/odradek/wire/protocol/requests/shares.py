@@ -102,7 +102,7 @@ class ShareAcknowledgeRequest:
     topics: tuple[AcknowledgeTopic, ...]
 
 
-class PartitionData:
+class InitializeShareGroupStatePartitionData:
     __slots__ = ()
     partition: int
     state_epoch: int
@@ -111,9 +111,9 @@ class PartitionData:
 
 class InitializeStateData:
     __slots__ = ()
-    nested: ClassVar[dict[str, type]] = {"partitions": PartitionData}
+    nested: ClassVar[dict[str, type]] = {"partitions": InitializeShareGroupStatePartitionData}
     topic_id: UUID | None
-    partitions: tuple[PartitionData, ...]
+    partitions: tuple[InitializeShareGroupStatePartitionData, ...]
 
 
 class InitializeShareGroupStateRequest:

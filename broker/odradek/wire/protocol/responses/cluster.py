@@ -206,7 +206,7 @@ class CreatePartitionsResponse(Response):
     results: tuple[CreatePartitionsTopicResult, ...]
 
 
-class ElectLeadersPartitionResult(Response):
+class PartitionResult(Response):
     partition_id: int
     error_code: int
     error_message: str | None
@@ -214,7 +214,7 @@ class ElectLeadersPartitionResult(Response):
 
 class ReplicaElectionResult(Response):
     topic: str
-    partition_result: tuple[ElectLeadersPartitionResult, ...]
+    partition_result: tuple[PartitionResult, ...]
 
 
 class ElectLeadersResponse(Response):
@@ -273,7 +273,7 @@ class ListPartitionReassignmentsResponse(Response):
     topics: tuple[OngoingTopicReassignment, ...]
 
 
-class AlterPartitionData(Response):
+class PartitionData(Response):
     partition_index: int
     error_code: int
     leader_id: int
@@ -285,7 +285,7 @@ class AlterPartitionData(Response):
 
 class AlterPartitionTopicData(Response):
     topic_id: UUID | None
-    partitions: tuple[AlterPartitionData, ...]
+    partitions: tuple[PartitionData, ...]
 
 
 class AlterPartitionResponse(Response):

@@ -78,7 +78,7 @@ class AcquiredRecords(Response):
     delivery_count: int
 
 
-class PartitionData(Response):
+class ShareFetchPartitionData(Response):
     partition_index: int
     error_code: int
     error_message: str | None
@@ -91,7 +91,7 @@ class PartitionData(Response):
 
 class ShareFetchableTopicResponse(Response):
     topic_id: UUID | None
-    partitions: tuple[PartitionData, ...]
+    partitions: tuple[ShareFetchPartitionData, ...]
 
 
 class NodeEndpoint(Response):
@@ -143,7 +143,7 @@ class ShareAcknowledgeResponse(Response):
     node_endpoints: tuple[ShareAcknowledgeNodeEndpoint, ...]
 
 
-class PartitionResult(Response):
+class InitializeShareGroupStatePartitionResult(Response):
     partition: int
     error_code: int
     error_message: str | None
@@ -151,7 +151,7 @@ class PartitionResult(Response):
 
 class InitializeStateResult(Response):
     topic_id: UUID | None
-    partitions: tuple[PartitionResult, ...]
+    partitions: tuple[InitializeShareGroupStatePartitionResult, ...]
 
 
 class InitializeShareGroupStateResponse(Response):
