@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Collection
 
 from odradek.broker.coordination.runtime import CoordinatorRuntime
-from odradek.broker.coordination.shard import DeferredAnswer
+from odradek.broker.coordination.shard import DeferredAnswer, Shard
 from odradek.broker.groups.classic.group import GroupState
 from odradek.broker.groups.consumer.schema import Assignment, MemberValue
 from odradek.broker.groups.consumer.update import choose_assignor
 from odradek.broker.groups.context import GroupContext
 from odradek.broker.groups.state_machine import GroupStateMachine
+from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import (
     CoordinatorLoadInProgress,
     InvalidGroupId,
@@ -139,7 +141,22 @@ class GroupAdministration:
         raises.
         """
         shard = self._runtime.shard(group_id)
+        if shard.machine.groups.share(group_id) is not None:
+            return self._delete_share_group(shard, group_id)
         answer: DeferredAnswer[OdradekError | None] = DeferredAnswer()
 
         shard.when_serving(group_id, lambda: shard.machine.delete(group_id, answer), answer)
         return answer.get()
+
+    async def _delete_share_group(
+        self, shard: Shard[GroupStateMachine], group_id: str
+    ) -> OdradekError | None:
+        """The states of its share-partitions go first: a group that is made again begins anew."""
+        try:
+            await shard.machine.shares.states.delete_all(group_id)
+        except OdradekError as error:
+            return without_trace(error)
+        answer: DeferredAnswer[OdradekError | None] = DeferredAnswer()
+        shard.when_serving(group_id, lambda: shard.machine.delete(group_id, answer), answer)
+        outcome = answer.get()
+        return await outcome if inspect.isawaitable(outcome) else outcome

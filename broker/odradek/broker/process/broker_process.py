@@ -52,6 +52,8 @@ from odradek.broker.requests.parts import (
     PartitionParts,
     ProduceParts,
     ReplicaParts,
+    ShareGroupParts,
+    ShareStateParts,
     TokenParts,
     TransactionParts,
 )
@@ -447,6 +449,8 @@ class BrokerProcess(Generic[ControlT]):
             markers=MarkerParts(
                 shared, partitions=partitions, settings=settings, clock=clock, coordinators=coordinators
             ),
+            share_groups=ShareGroupParts(shared, coordinators=coordinators),
+            share_states=ShareStateParts(shared, coordinators=coordinators),
             configs=ConfigParts(shared, broker_id=self.broker_id, settings=settings, controller=controller),
             tokens=TokenParts(shared, settings=settings, clock=clock, optional_controller=active_controller),
             admin=admin,

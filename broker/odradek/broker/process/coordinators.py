@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from odradek.broker.coordination.internal_topic import ReplicatedTopicLog
     from odradek.broker.groups.context import InThread
     from odradek.broker.groups.coordinator import GroupCoordinator
+    from odradek.broker.groups.share.offsets import ShareOffsets
     from odradek.broker.groups.zookeeper_groups import ZookeeperGroups
     from odradek.broker.replication.transaction_verifier import TransactionVerifier
     from odradek.broker.share_states.client import ShareStateClient
@@ -71,6 +72,7 @@ class Coordinators:
         self.started_verifier: TransactionVerifier | None = None
         self.started_shares: ShareCoordinator | None = None
         self._share_states: ShareStateClient | None = None
+        self._share_offsets: ShareOffsets | None = None
         self._transports: list[PeerTransport] = []
         self._unsubscribe: Callable[[], None] | None = None
         self.producer_ids = ProducerIds(controller.allocate_producer_ids)
@@ -171,6 +173,14 @@ class Coordinators:
                 ensure_topic=lambda: self._controller.ensure_topic(SHARE_GROUP_STATE),
             )
         return self._share_states
+
+    @property
+    def share_offsets(self) -> ShareOffsets:
+        """Where share groups stand, for administrators."""
+        if self._share_offsets is None:
+            ends = late.EndOffsetClient(self.peer_transport("end-offsets"), self._images)
+            self._share_offsets = late.ShareOffsets(self.groups, ends.ask)
+        return self._share_offsets
 
     @property
     def zookeeper_groups(self) -> ZookeeperGroups | None:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from odradek.broker.coordination.internal_topic import ReplicatedTopicLog as ReplicatedTopicLog
     from odradek.broker.coordination.records import kind_of as kind_of
     from odradek.broker.groups.coordinator import GroupCoordinator as GroupCoordinator
+    from odradek.broker.groups.share.offsets import ShareOffsets as ShareOffsets
     from odradek.broker.groups.zookeeper_groups import ZookeeperGroups as ZookeeperGroups
     from odradek.broker.process.access_takeover import AccessTakeover as AccessTakeover
     from odradek.broker.process.kraft_metadata import read_kraft_metadata as read_kraft_metadata
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from odradek.broker.quotas.precedence import quota_tables_in_turns as quota_tables_in_turns
     from odradek.broker.replication.cleaning_work import InlineWork as InlineWork
     from odradek.broker.replication.cleaning_work import ProcessWork as ProcessWork
+    from odradek.broker.replication.end_offsets import EndOffsetClient as EndOffsetClient
     from odradek.broker.replication.transaction_verifier import TransactionVerifier as TransactionVerifier
     from odradek.broker.requests.delegation_tokens import check_requester as check_requester
     from odradek.broker.requests.long_answers import free as free
@@ -70,6 +72,8 @@ else:
             "CHECKS": "odradek.broker.requests.rights.table",
             "FORWARDING_CHECKS": "odradek.broker.requests.rights.table",
             "ClientThrottling": "odradek.broker.requests.throttling",
+            "ShareOffsets": "odradek.broker.groups.share.offsets",
+            "EndOffsetClient": "odradek.broker.replication.end_offsets",
             "ShareStateClient": "odradek.broker.share_states.client",
             "ShareCoordinator": "odradek.broker.share_states.coordinator",
             "TransactionCoordinator": "odradek.broker.transactions.coordinator",

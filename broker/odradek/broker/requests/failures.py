@@ -37,7 +37,7 @@ _SOURCES: Final[dict[str, tuple[str, ...]]] = {
 _IDENTITIES: Final[dict[str, tuple[str, ...]]] = {
     "name": ("name", "topic"),
     "topic": ("topic", "name"),
-    "topic_name": ("name",),
+    "topic_name": ("name", "topic_name"),
     "topic_id": ("topic_id",),
     "partition_index": ("partition_index", "partition"),
     "partition": ("partition", "partition_index"),

@@ -41,6 +41,8 @@ FAMILIES: Final[dict[int, str]] = {
             ApiKey.CONSUMER_GROUP_DESCRIBE,
             ApiKey.STREAMS_GROUP_HEARTBEAT,
             ApiKey.STREAMS_GROUP_DESCRIBE,
+            ApiKey.SHARE_GROUP_HEARTBEAT,
+            ApiKey.SHARE_GROUP_DESCRIBE,
         ),
         "groups",
     ),
@@ -61,8 +63,6 @@ FAMILIES: Final[dict[int, str]] = {
     **dict.fromkeys((ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE), "shares"),
     **dict.fromkeys(
         (
-            ApiKey.SHARE_GROUP_HEARTBEAT,
-            ApiKey.SHARE_GROUP_DESCRIBE,
             ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
             ApiKey.ALTER_SHARE_GROUP_OFFSETS,
             ApiKey.DELETE_SHARE_GROUP_OFFSETS,

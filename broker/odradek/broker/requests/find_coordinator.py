@@ -6,22 +6,31 @@ topic that holds it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import error_fields
 from odradek.broker.requests.parts import CoordinatorParts
 from odradek.foundation.errors import CoordinatorNotAvailable, InvalidRequest, OdradekError
-from odradek.metadata.image.topic_names import TRANSACTION_STATE
+from odradek.metadata.image.topic_names import SHARE_GROUP_STATE, TRANSACTION_STATE
 from odradek.wire.protocol.group_partitions import OFFSETS_TOPIC, partition_of
 from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.groups import FindCoordinatorRequest
+
+if TYPE_CHECKING:
+    from odradek.broker.groups.coordinator import GroupCoordinator
+    from odradek.broker.share_states.coordinator import ShareCoordinator
+    from odradek.broker.transactions.coordinator import TransactionCoordinator
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
 SHARE: Final = 2
 NOBODY: Final = {"node_id": -1, "host": "", "port": -1}
+_TOPICS: Final = {GROUP: OFFSETS_TOPIC, TRANSACTION: TRANSACTION_STATE, SHARE: SHARE_GROUP_STATE}
+# The group may have colons too.
+_SHARE_KEY: Final = re.compile(r".+:[A-Za-z0-9_-]{22}:\d{1,10}", re.DOTALL)
 
 
 async def handle(request: FindCoordinatorRequest, context: RequestContext[CoordinatorParts]) -> Message:
@@ -53,13 +62,12 @@ async def _coordinator(
         raise InvalidRequest(
             f"a coordinator of type {key_type}; known are 0 (group), 1 (transaction), 2 (share)"
         )
-    if key_type == SHARE:
-        raise CoordinatorNotAvailable("this broker has no share groups; use a consumer group")
+    if key_type == SHARE and not _SHARE_KEY.fullmatch(key):
+        raise InvalidRequest(f"the key {key!r} is not group:topic id:partition")
     images = context.broker.images
-    name = TRANSACTION_STATE if key_type == TRANSACTION else OFFSETS_TOPIC
+    name = _TOPICS[key_type]
     if name not in images.current.topics:
-        is_transaction = key_type == TRANSACTION
-        await (context.broker.transactions if is_transaction else context.broker.groups).ensure_topic()
+        await _coordinator_of_type(context, key_type).ensure_topic()
     image = images.current
     topic = image.topics.get(name)
     if topic is None:
@@ -70,3 +78,12 @@ async def _coordinator(
     if endpoint is None:
         raise CoordinatorNotAvailable(f"the coordinator of {key!r} is not reachable at the moment; try again")
     return leader, endpoint[0], endpoint[1]
+
+
+def _coordinator_of_type(
+    context: RequestContext[CoordinatorParts], key_type: int
+) -> GroupCoordinator | TransactionCoordinator | ShareCoordinator:
+    broker = context.broker
+    if key_type == GROUP:
+        return broker.groups
+    return broker.transactions if key_type == TRANSACTION else broker.shares

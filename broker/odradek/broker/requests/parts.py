@@ -9,6 +9,8 @@
     coordinators    find coordinators                                   a broker
     transactions    are about transactions and their producers          a broker
     markers         end transactions in partitions                      a broker
+    share_groups    are about where share groups stand                  a broker
+    share_states    are about stored states of share-partitions         a broker
     configs         describe settings, and change some of them          both
     admin           change topics, settings, users and their rights     a single node, a controller
     replicas        elect leaders and move replicas                     a single node, a controller
@@ -29,6 +31,7 @@ from odradek.foundation.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from odradek.broker.groups.coordinator import GroupCoordinator
+    from odradek.broker.groups.share.offsets import ShareOffsets
     from odradek.broker.groups.zookeeper_groups import ZookeeperGroups
     from odradek.broker.replication.blocking import BlockingWork
     from odradek.broker.replication.hosted_partitions import HostedPartitions
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from odradek.broker.replication.transaction_verifier import TransactionVerifier
     from odradek.broker.requests.fetch.sessions import FetchSessionCache
     from odradek.broker.requests.mutations import MutationQuotas
+    from odradek.broker.share_states.coordinator import ShareCoordinator
     from odradek.broker.transactions.coordinator import TransactionCoordinator
     from odradek.foundation.clock import Clock
     from odradek.foundation.settings.broker_settings import Settings
@@ -89,12 +93,27 @@ class HasCoordinators(HasGroups, Protocol):
     @property
     def transactions(self) -> TransactionCoordinator: ...
 
+    @property
+    def shares(self) -> ShareCoordinator: ...
+
 
 class HasTransactions(HasCoordinators, HasVerifier, Protocol):
     pass
 
 
-class AllCoordinators(HasAllGroups, HasTransactions, Protocol):
+class HasShares(Protocol):
+    @property
+    def shares(self) -> ShareCoordinator:
+        """Keeps states of share-partitions."""
+        ...
+
+    @property
+    def share_offsets(self) -> ShareOffsets:
+        """Knows where share groups stand."""
+        ...
+
+
+class AllCoordinators(HasAllGroups, HasTransactions, HasShares, Protocol):
     """The coordinators of one broker, as its process has them."""
 
     @property
@@ -188,6 +207,26 @@ class ConsumerGroupParts(_Family):
         return self._coordinators.zookeeper_groups
 
 
+class ShareGroupParts(_Family):
+    def __init__(self, shared: RequestParts, *, coordinators: HasShares) -> None:
+        super().__init__(shared)
+        self._coordinators: Final = coordinators
+
+    @property
+    def offsets(self) -> ShareOffsets:
+        return self._coordinators.share_offsets
+
+
+class ShareStateParts(_Family):
+    def __init__(self, shared: RequestParts, *, coordinators: HasShares) -> None:
+        super().__init__(shared)
+        self._coordinators: Final = coordinators
+
+    @property
+    def shares(self) -> ShareCoordinator:
+        return self._coordinators.shares
+
+
 class CoordinatorParts(_Family):
     def __init__(self, shared: RequestParts, *, coordinators: HasCoordinators) -> None:
         super().__init__(shared)
@@ -200,6 +239,10 @@ class CoordinatorParts(_Family):
     @property
     def transactions(self) -> TransactionCoordinator:
         return self._coordinators.transactions
+
+    @property
+    def shares(self) -> ShareCoordinator:
+        return self._coordinators.shares
 
 
 class TransactionParts(_Family):
@@ -346,6 +389,8 @@ class BrokerParts(NamedTuple):
     coordinators: CoordinatorParts
     transactions: TransactionParts
     markers: MarkerParts
+    share_groups: ShareGroupParts
+    share_states: ShareStateParts
     configs: ConfigParts
     tokens: TokenParts
     admin: AdminParts | None

@@ -106,6 +106,13 @@ class GroupStates:
 
     # --- requests of administrators -------------------------------------------------------------------------
 
+    def list_initialized(self, group_id: str) -> StateTopics:
+        """The topics whose states the group keeps. Raises GroupIdNotFound."""
+        group = self._groups.share(group_id)
+        if group is None:
+            raise self._groups.missing(group_id, "share")
+        return group.states.initialized
+
     async def delete_all(self, group_id: str) -> None:
         """Delete every state of a group that is about to be deleted. Raises what hinders that."""
         group = self._find_empty(group_id)

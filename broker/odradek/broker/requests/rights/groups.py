@@ -40,12 +40,14 @@ from odradek.wire.protocol.messages import Message
 if TYPE_CHECKING:
     from odradek.wire.protocol.requests import groups as requests
     from odradek.wire.protocol.responses import groups as responses
+    from odradek.wire.protocol.responses import shares as shares_responses
     from odradek.wire.protocol.responses import streams as streams_responses
 
 T = TypeVar("T", bound=Named)
 DescribedT = TypeVar(
     "DescribedT",
     "responses.ConsumerGroupDescribeResponse",
+    "shares_responses.ShareGroupDescribeResponse",
     "streams_responses.StreamsGroupDescribeResponse",
 )
 

@@ -17,7 +17,7 @@ from odradek.broker.requests.describe_delegation_token import describe_visible
 from odradek.broker.requests.loading import Answer, Handle
 from odradek.broker.requests.offset_commit import FIRST_WITH_TOPIC_IDS as OFFSET_COMMIT_BY_ID
 from odradek.broker.requests.parts import TokenParts
-from odradek.broker.requests.rights import groups, records, streams, topics, transactions
+from odradek.broker.requests.rights import groups, records, share_groups, streams, topics, transactions
 from odradek.broker.requests.rights.rights import Rights
 from odradek.broker.requests.rights.rules import (
     Check,
@@ -184,6 +184,16 @@ CHECKS: Final[dict[int, Check[Never]]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: topics.describe_partitions,
     ApiKey.STREAMS_GROUP_HEARTBEAT: streams.heartbeat_of_topology,
     ApiKey.STREAMS_GROUP_DESCRIBE: streams.describe_streams_groups,
+    ApiKey.SHARE_GROUP_HEARTBEAT: share_groups.heartbeat_of_share_group,
+    ApiKey.SHARE_GROUP_DESCRIBE: share_groups.describe_share_groups,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: share_groups.describe_share_offsets,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: share_groups.alter_share_offsets,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: share_groups.delete_share_offsets,
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: _BROKERS_ONLY,
+    ApiKey.READ_SHARE_GROUP_STATE: _BROKERS_ONLY,
+    ApiKey.WRITE_SHARE_GROUP_STATE: _BROKERS_ONLY,
+    ApiKey.DELETE_SHARE_GROUP_STATE: _BROKERS_ONLY,
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: _BROKERS_ONLY,
 }
 
 # The checks of a broker that forwards requests: the controller checks those, by the client's principal.

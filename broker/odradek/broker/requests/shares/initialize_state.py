@@ -1,0 +1,20 @@
+"""InitializeShareGroupState: the group coordinator has the states of share-partitions begin."""
+
+from __future__ import annotations
+
+from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.parts import ShareStateParts
+from odradek.broker.requests.shares.state_answers import change_states
+from odradek.wire.protocol.messages import Message
+from odradek.wire.protocol.requests.shares import InitializeShareGroupStateRequest
+
+
+async def handle(
+    request: InitializeShareGroupStateRequest, context: RequestContext[ShareStateParts]
+) -> Message:
+    shares = context.broker.shares
+    return await change_states(
+        request,
+        context,
+        lambda key, one: shares.initialize(key, state_epoch=one.state_epoch, start_offset=one.start_offset),
+    )
