@@ -15,6 +15,7 @@ from odradek.broker.groups.classic.members import JoinRequest, JoinResult, SyncR
 from odradek.broker.groups.coordinator import GroupCoordinator
 from odradek.broker.groups.schema import OffsetAndMetadata
 from odradek.broker.replication.broker_transport import read_response
+from odradek.broker.share_states.states import ShareStateRequests
 from odradek.broker.transactions.coordinator import TransactionCoordinator
 from odradek.broker.transactions.decisions import ProducerIdentity
 from odradek.broker.transactions.metadata import TV2, TransactionMetadata
@@ -30,6 +31,7 @@ from tests.support import loop
 from tests.support.field_names import check_field_names
 from tests.support.loop import LoopClock
 from tests.support.offsets_log import MemoryOffsetsLog
+from tests.support.share_states import MemoryShareStates
 
 T = TypeVar("T")
 
@@ -52,7 +54,11 @@ GROUP_SETTINGS: Mapping[str, Any] = {
     "group_streams_task_offset_interval_ms": 60_000,
     "group_streams_acceptable_recovery_lag": 10_000,
     "group_streams_rack_aware_assignment_tags": (),
-    "group_coordinator_rebalance_protocols": ("classic", "consumer", "streams"),
+    "group_share_max_size": 200,
+    "group_share_session_timeout_ms": 45_000,
+    "group_share_heartbeat_interval_ms": 5000,
+    "group_share_assignment_interval_ms": 1000,
+    "group_coordinator_rebalance_protocols": ("classic", "consumer", "streams", "share"),
     "offset_metadata_max_bytes": 4096,
     "offsets_retention_minutes": 10_080,
     "offsets_retention_check_interval_ms": 600_000,
@@ -116,11 +122,17 @@ class GroupWorld:
         self.clock = LoopClock()
         self.settings: Any = settings(GROUP_SETTINGS, changes)
         self._ids = 0
+        self.share_states: ShareStateRequests = MemoryShareStates()
         self.groups = self._coordinator()
 
     def _coordinator(self) -> GroupCoordinator:
         return GroupCoordinator(
-            self.log, clock=self.clock, settings=self.settings, images=self.images, new_id=self._next_id
+            self.log,
+            clock=self.clock,
+            settings=self.settings,
+            images=self.images,
+            new_id=self._next_id,
+            new_share_states=lambda: self.share_states,
         )
 
     def _next_id(self) -> str:

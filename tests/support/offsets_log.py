@@ -119,6 +119,12 @@ class MemoryOffsetsLog:
         # As a log does: the bound may truncate the last batch, never the first.
         return b"".join(found)[: max(bytes_max, len(found[0]))]
 
+    def delete_records(self, partition: int, before_offset: int) -> None:
+        self.starts[partition] = before_offset
+        self.batches[partition] = [
+            one for one in self.batches[partition] if BatchView(memoryview(one)).last_offset >= before_offset
+        ]
+
     def compact(self, partition: int = 0) -> None:
         """One round of the cleaner over all that is below the last stable offset."""
         disk, clock = SimulatedDisk(), StillClock()
