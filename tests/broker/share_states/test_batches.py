@@ -17,7 +17,7 @@ def batches(draw: st.DrawFn) -> StateBatch:
 
 
 @given(st.lists(st.one_of(batches(), st.integers(0, 40)), max_size=30))
-def test_batches_say_what_the_last_word_on_each_offset_was(changes: list[StateBatch | int]) -> None:
+def test_batches_say_the_furthest_state_of_each_offset(changes: list[StateBatch | int]) -> None:
     kept = StateBatches()
     model: dict[int, tuple[int, int]] = {}
     for change in changes:
@@ -26,12 +26,11 @@ def test_batches_say_what_the_last_word_on_each_offset_was(changes: list[StateBa
             model = {offset: state for offset, state in model.items() if offset >= change}
         else:
             kept.put(change)
-            model |= dict.fromkeys(
-                range(change.first_offset, change.last_offset + 1),
-                (change.delivery_state, change.delivery_count),
-            )
+            for offset in range(change.first_offset, change.last_offset + 1):
+                state = change.delivery_count, change.delivery_state
+                model[offset] = max(model.get(offset, state), state)
         said = {
-            offset: (one.delivery_state, one.delivery_count)
+            offset: (one.delivery_count, one.delivery_state)
             for one in kept
             for offset in range(one.first_offset, one.last_offset + 1)
         }

@@ -43,6 +43,11 @@ _OF_FAILED_TOKENS: Final = {
 }
 
 ALLOWED: Final[dict[str, dict[str, str]]] = {
+    "share-records": dict.fromkeys(
+        ("altered: records", "states/1/1"),
+        "Kafka begins a state again with the epoch that it has; here it is a newer one, which a leader that has read "
+        "the former state cannot write over",
+    ),
     "streams-missed": {
         "has missed it*/*_tasks": (
             "Kafka does not send tasks again to a member that has missed an answer, and they stay without an owner"

@@ -91,13 +91,13 @@ def cut_times_story(wire: Wire) -> None:
 # --- what is in __consumer_offsets -----------------------------------------------------------------------------------
 
 
-def stored_records(wire: Wire) -> Iterator[tuple[bytes, bytes | None]]:
-    """The records of the only partition of the offsets' topic."""
+def stored_records(wire: Wire, topic: str = _OFFSETS) -> Iterator[tuple[bytes, bytes | None]]:
+    """The records of the only partition of an internal topic."""
     offset = 0
     bounds: dict[str, Any] = {"max_wait": 0, "min_bytes": 1, "max_bytes": 1 << 20, "isolation_level": 0}
     while True:
         part = {"partition": 0, "current_leader_epoch": -1, "fetch_offset": offset}
-        topics = [{"topic": _OFFSETS, "partitions": [{**part, "partition_max_bytes": 1 << 20}]}]
+        topics = [{"topic": topic, "partitions": [{**part, "partition_max_bytes": 1 << 20}]}]
         asked = {**bounds, "session_id": 0, "session_epoch": -1, "topics": topics}
         answer = wire.ask_quietly(ApiKey.FETCH, 12, **asked)
         data = bytes(answer.responses[0].partitions[0].records or b"")
@@ -113,14 +113,14 @@ def stored_records(wire: Wire) -> Iterator[tuple[bytes, bytes | None]]:
             offset = view.last_offset + 1
 
 
-def new_records(wire: Wire, seen: int) -> list[tuple[bytes, bytes | None]]:
+def new_records(wire: Wire, seen: int, topic: str = _OFFSETS) -> list[tuple[bytes, bytes | None]]:
     """The records after the first `seen`: as many as come until none has come for some time."""
     before = -1
     found: list[tuple[bytes, bytes | None]] = []
     while before != len(found):
         before = len(found)
         time.sleep(0.3)
-        found = list(stored_records(wire))[seen:]
+        found = list(stored_records(wire, topic))[seen:]
     return found
 
 

@@ -48,6 +48,8 @@ from tests.compat.golden.stories_quotas import VERSIONS as QUOTAS_VERSIONS
 from tests.compat.golden.stories_reassignment import STORIES as REASSIGNMENT
 from tests.compat.golden.stories_records import STORIES as RECORDS
 from tests.compat.golden.stories_repeats import STORIES as REPEATS
+from tests.compat.golden.stories_shares import SETTINGS as SHARES_SETTINGS
+from tests.compat.golden.stories_shares import STORIES as SHARES
 from tests.compat.golden.stories_streams import SETTINGS as STREAMS_SETTINGS
 from tests.compat.golden.stories_streams import STORIES as STREAMS
 from tests.compat.golden.stories_tokens import SETTINGS as TOKENS_SETTINGS
@@ -75,6 +77,7 @@ VERSIONS = {
     **TOKENS_VERSIONS,
     **NEWER,
     **STREAMS,
+    **SHARES,
 }
 STORIES = {
     **RECORDS,
@@ -96,7 +99,7 @@ STORIES = {
 RECORDING = os.environ.get("ODRADEK_RECORD_GOLDEN", "")
 # Its answers to the stories of KAFKA_VERSION, where they are others.
 OF_NEWEST = HERE / "of_newest"
-_OF_NEWEST_ALONE = frozenset({*NEWER, *STREAMS})
+_OF_NEWEST_ALONE = frozenset({*NEWER, *STREAMS, *SHARES})
 SETTINGS_OF_STORIES = {
     **LOGINS_SETTINGS,
     **ACLS_SETTINGS,
@@ -105,6 +108,7 @@ SETTINGS_OF_STORIES = {
     **FORGERY_SETTINGS,
     **NEWER_SETTINGS,
     **STREAMS_SETTINGS,
+    **SHARES_SETTINGS,
 }
 SETTINGS = QUICK
 

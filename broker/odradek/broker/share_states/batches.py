@@ -26,18 +26,30 @@ class StateBatches:
         return len(self._batches)
 
     def put(self, batch: StateBatch) -> None:
-        """Replace what is known of the batch's offsets."""
+        """Add a batch. Of what is known of an offset, more deliveries win, and then the later state.
+
+        So a change that arrives a second time, behind a newer one, undoes nothing.
+        """
         batches = self._batches
         first = bisect_left(batches, batch.first_offset, key=_last_offset)
         end = first
-        pieces = [batch]
+        pieces: list[StateBatch] = []
+        next_offset = batch.first_offset
         while end < len(batches) and batches[end].first_offset <= batch.last_offset:
             known = batches[end]
             if known.first_offset < batch.first_offset:
-                pieces.insert(0, known._replace(last_offset=batch.first_offset - 1))
-            if known.last_offset > batch.last_offset:
-                pieces.append(known._replace(first_offset=batch.last_offset + 1))
+                pieces.append(known._replace(last_offset=batch.first_offset - 1))
+            if _rank(known) > _rank(batch):
+                shared = max(known.first_offset, batch.first_offset)
+                if next_offset < shared:
+                    pieces.append(batch._replace(first_offset=next_offset, last_offset=shared - 1))
+                next_offset = min(known.last_offset, batch.last_offset) + 1
+                pieces.append(known._replace(first_offset=shared, last_offset=next_offset - 1))
             end += 1
+        if next_offset <= batch.last_offset:
+            pieces.append(batch._replace(first_offset=next_offset))
+        if end > first and batches[end - 1].last_offset > batch.last_offset:
+            pieces.append(batches[end - 1]._replace(first_offset=batch.last_offset + 1))
         if first > 0:
             first -= 1
             pieces.insert(0, batches[first])
@@ -57,6 +69,10 @@ class StateBatches:
 
 def _last_offset(batch: StateBatch) -> int:
     return batch.last_offset
+
+
+def _rank(batch: StateBatch) -> tuple[int, int]:
+    return batch.delivery_count, batch.delivery_state
 
 
 def _join(pieces: list[StateBatch]) -> list[StateBatch]:

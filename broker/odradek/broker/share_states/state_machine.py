@@ -27,7 +27,7 @@ from odradek.broker.share_states.schema import (
     encode_update,
 )
 from odradek.broker.share_states.states import (
-    ANY_LEADER_EPOCH,
+    NOT_STARTED,
     UNCHANGED,
     ShareKey,
     ShareState,
@@ -127,16 +127,25 @@ class ShareStateMachine:
         self._check_state_epoch(known, state_epoch)
         now_ms = self.shard.wall_ms()
         snapshot_epoch = 0 if known is None else known.head.snapshot_epoch + 1
-        # No leader has read it yet.
-        value = SnapshotValue(snapshot_epoch, state_epoch, 0, start_offset, now_ms, now_ms)
+        # No leader has read it yet. Where it begins, nothing was delivered.
+        complete = -1 if start_offset == NOT_STARTED else 0
+        value = SnapshotValue(
+            snapshot_epoch,
+            state_epoch,
+            0,
+            start_offset,
+            now_ms,
+            now_ms,
+            delivery_complete_count=complete,
+        )
         return [_snapshot_record(key, value)]
 
     def plan_write(self, key: ShareKey, change: StateChange) -> list[EncodedRecord]:
         """Raises FencedLeaderEpoch, FencedStateEpoch, UnknownTopicOrPartition, InvalidRequest."""
-        self._check_topic(key)
         known = self.states.get(key)
         if known is None:
             raise InvalidRequest("Write operation on uninitialized share partition not allowed.")
+        self._check_topic(key)
         self._check_leader_epoch(known, change.leader_epoch)
         self._check_state_epoch(known, change.state_epoch)
         _check_batches(change.batches)
@@ -156,13 +165,11 @@ class ShareStateMachine:
 
     def plan_read(self, key: ShareKey, *, leader_epoch: int) -> list[EncodedRecord]:
         """The records that fence the leaders before this one. Raises as `plan_write`."""
-        _require(leader_epoch >= ANY_LEADER_EPOCH, "The leader epoch cannot be a negative number.")
-        self._check_topic(key)
+        _require(leader_epoch >= 0, "The leader epoch cannot be a negative number.")
         known = self.states.get(key)
         if known is None:
             raise InvalidRequest("Read operation on uninitialized share partition not allowed.")
-        if leader_epoch == ANY_LEADER_EPOCH:
-            return []
+        self._check_topic(key)
         self._check_leader_epoch(known, leader_epoch)
         head = known.head
         if leader_epoch <= head.leader_epoch:
@@ -171,7 +178,9 @@ class ShareStateMachine:
         return [_update_record(key, value)]
 
     def plan_delete(self, key: ShareKey) -> list[EncodedRecord]:
-        """Nothing for a state that is not there."""
+        """Nothing for a state that is not there. Raises UnknownTopicOrPartition, unless the topic was deleted."""
+        if key not in self.states:
+            self._check_topic(key)
         if key not in self.states:
             return []
         return [(encode_key(KIND_SNAPSHOT, key), None)]

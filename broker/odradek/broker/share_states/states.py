@@ -63,7 +63,7 @@ class ShareState(NamedTuple):
 
 
 class StateChange(NamedTuple):
-    """A change of a state. Batches replace what was stored of their offsets.
+    """A change of a state. Of each offset the batch with more deliveries counts, and then the later state.
 
     `delivery_complete_count` counts the offsets from the start on whose delivery is complete; -1 where not known.
     """

@@ -50,6 +50,8 @@ logger = logging.getLogger(__name__)
 SHARE_PROTOCOL: Final = "share"
 
 NEW_MEMBER: Final = ShareCurrentValue()
+_NEW_GROUP: Final = ShareGroupValue(epoch=1)
+_NO_TARGET_YET: Final = ShareTargetEpochValue(epoch=1)
 _NO_TARGET: Final = ShareTargetValue()
 
 
@@ -62,8 +64,8 @@ class ShareGroup:
     def __init__(self, group_id: str, host: ShareGroupHost[ShareGroup]) -> None:
         self.group_id = group_id
         self._host = host
-        self.value = ShareGroupValue(0)
-        self.target_value = ShareTargetEpochValue(0)
+        self.value = _NEW_GROUP
+        self.target_value = _NO_TARGET_YET
         self.members: dict[str, ShareMemberValue] = {}
         self.targets: dict[str, ShareTargetValue] = {}
         self.currents: dict[str, ShareCurrentValue] = {}
@@ -257,8 +259,9 @@ class ShareGroup:
         self._refuse_offsets()
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Raises GroupIdNotFound."""
-        self._refuse_offsets()
+        """Raises GroupIdNotFound for a member that names itself. Others are told that there are no offsets."""
+        if member_id or member_epoch >= 0:
+            self._refuse_offsets()
 
     def validate_offset_delete(self) -> None:
         """Raises GroupIdNotFound."""

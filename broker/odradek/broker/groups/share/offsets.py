@@ -60,8 +60,12 @@ class ShareOffsets:
         }
 
     async def reset(self, group_id: str, starts: StartOffsets) -> StateErrors:
-        """Raises GroupIdNotFound, NonEmptyGroup, what routing and writes raise."""
-        return await self._find(group_id).reset(group_id, starts)
+        """A group that is not there is made. Raises NonEmptyGroup, and GroupIdNotFound for one of another kind.
+
+        Raises what routing and writes raise.
+        """
+        self._groups.context.check_share_protocol()
+        return await self._groups.runtime.shard(group_id).machine.shares.states.reset(group_id, starts)
 
     async def delete(self, group_id: str, topic_ids: Collection[UUID]) -> Mapping[UUID, OdradekError]:
         """Raises as `reset`; gives the errors of single topics."""

@@ -58,7 +58,7 @@ class ShareRequests:
         self._groups, self._shard, self._context = parts
         self._planning = Planning(parts)
         self._fences = parts.context.fences
-        self.states = GroupStates(parts)
+        self.states = GroupStates(parts, lambda group_id: ShareGroup(group_id, self))
         self.now, self.wake = host.now, host.wake
 
     def session_timeout_ms(self, group_id: str) -> int:

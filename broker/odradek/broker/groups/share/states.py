@@ -19,12 +19,13 @@ from odradek.broker.groups.share.schema import Topics as StateTopics
 from odradek.broker.groups.share.update import Partitions, ShareUpdate
 from odradek.broker.share_states.states import NOT_STARTED, PartitionsByTopic, StartOffsets, StateErrors
 from odradek.foundation.error_values import without_trace
-from odradek.foundation.errors import OdradekError
+from odradek.foundation.errors import OdradekError, UnknownTopicOrPartition
 from odradek.foundation.limits import SHARE_STATE_RETRY_SECONDS
 from odradek.metadata.image.image import TopicImage
 
 logger = logging.getLogger(__name__)
 
+_NOTHING_READ: Final = "The group has read nothing of the topic."
 # After a failure that is known, as a new coordinator that is being elected.
 _FAILED_RETRY_SECONDS: Final = 1.0
 
@@ -34,8 +35,10 @@ Topics = Mapping[str, TopicImage]
 class GroupStates:
     """Those of one shard's share groups."""
 
-    def __init__(self, parts: GroupParts) -> None:
+    def __init__(self, parts: GroupParts, new_group: Callable[[str], ShareGroup]) -> None:
+        """`new_group` makes one without members."""
         self._groups, self._shard, self._context = parts
+        self._new_group = new_group
         # The topics beside which each group's subscriptions were last looked at.
         self._seen: dict[str, Topics] = {}
 
@@ -119,11 +122,12 @@ class GroupStates:
         states = group.states
         named = {**states.initializing, **states.initialized, **states.deleting}
         partitions = self._list_partitions(states.initializing, states.initialized, states.deleting)
-        await self._change(group_id, lambda update: update.begin_deletion(named))
+        if named:
+            await self._change(group_id, lambda update: update.begin_deletion(named))
         errors = await self._context.share_states.delete(group_id, partitions)
         for error in errors.values():
             raise error
-        await self._change(group_id, lambda update: update.end_deletion(named))
+        await self._change(group_id, ShareUpdate.forget_states)
 
     async def delete_topics(self, group_id: str, topic_ids: Iterable[UUID]) -> Mapping[UUID, OdradekError]:
         """Delete the states of topics; the errors by topic. Raises GroupIdNotFound, NonEmptyGroup, errors of writes."""
@@ -133,24 +137,24 @@ class GroupStates:
         partitions = {one: numbers for one, numbers in self._list_partitions(known).items() if one in wanted}
         await self._change(group_id, lambda update: update.begin_deletion(partitions))
         errors = await self._context.share_states.delete(group_id, partitions)
-        failed = {topic_id: error for (topic_id, _), error in errors.items()}
+        failed: dict[UUID, OdradekError] = {topic_id: error for (topic_id, _), error in errors.items()}
+        failed |= {one: UnknownTopicOrPartition(_NOTHING_READ) for one in wanted if one not in partitions}
         done = [one for one in partitions if one not in failed]
         await self._change(group_id, lambda update: update.end_deletion(done))
         return failed
 
     async def reset(self, group_id: str, starts: StartOffsets) -> StateErrors:
-        """Begin states at other offsets, or begin ones that are not there.
+        """Begin states at other offsets, or begin ones that are not there, of a group that may not be there either.
 
-        Raises GroupIdNotFound, NonEmptyGroup and errors of writes.
+        Raises GroupIdNotFound for one of another kind, NonEmptyGroup and errors of writes.
         """
-        self._find_empty(group_id)
         partitions = {topic_id: frozenset(offsets) for topic_id, offsets in starts.items()}
 
         def begin(update: ShareUpdate) -> None:
             update.bump_epoch()
             update.begin_states(partitions)
 
-        group = await self._change(group_id, begin)
+        group = await self._change(group_id, begin, may_make=True)
         errors = await self._context.share_states.initialize(group_id, starts, state_epoch=group.epoch)
         made = _without_failed(partitions, errors)
         await self._change(group_id, lambda update: update.end_states(made))
@@ -175,7 +179,12 @@ class GroupStates:
         group.validate_delete()
         return group
 
-    def _change(self, group_id: str, plan: Callable[[ShareUpdate], None]) -> Awaitable[ShareGroup]:
+    def _find_or_make(self, group_id: str) -> ShareGroup:
+        return self._find_empty(group_id) if group_id in self._groups else self._new_group(group_id)
+
+    def _change(
+        self, group_id: str, plan: Callable[[ShareUpdate], None], *, may_make: bool = False
+    ) -> Awaitable[ShareGroup]:
         """Write what `plan` changes of a group without members; gives the group. Raises as `_find_empty`."""
         done: asyncio.Future[ShareGroup] = asyncio.get_running_loop().create_future()
 
@@ -184,7 +193,7 @@ class GroupStates:
                 done.set_exception(without_trace(error))
 
         def act() -> None:
-            group = self._find_empty(group_id)
+            group = self._find_or_make(group_id) if may_make else self._find_empty(group_id)
             update = ShareUpdate(group, self._context)
             plan(update)
 
@@ -192,7 +201,7 @@ class GroupStates:
                 if error is not None:
                     refuse(error)
                 elif not done.done():
-                    done.set_result(group)
+                    done.set_result(self._groups.share(group_id) or group)
 
             if update.records:
                 self._shard.write(group_id, update.records, on_written)

@@ -198,6 +198,10 @@ class ShareUpdate:
             )
         )
 
+    def forget_states(self) -> None:
+        """Note that no state is left, as Kafka does before it deletes a group."""
+        self.put(ShareRecordKind.STATES, None, ShareStatesValue())
+
     def end_deletion(self, topic_ids: Iterable[UUID]) -> None:
         """Note that the states of topics are deleted."""
         gone = set(topic_ids)

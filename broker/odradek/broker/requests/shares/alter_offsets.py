@@ -36,9 +36,9 @@ async def handle(request: AlterShareGroupOffsetsRequest, context: RequestContext
         )
     except OdradekError as error:
         return context.response(**error_fields(error))
-    return context.response(
-        responses=[_topic(topic, topics.get(topic.topic_name), errors) for topic in request.topics]
-    )
+    # Those that are not there come first, as in Kafka.
+    rows = sorted(request.topics, key=lambda topic: topic.topic_name in topics)
+    return context.response(responses=[_topic(topic, topics.get(topic.topic_name), errors) for topic in rows])
 
 
 def _topic(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import error_fields
 from odradek.broker.requests.parts import ShareGroupParts
@@ -28,8 +30,13 @@ async def handle(
             return UnknownTopicOrPartition("This server does not host this topic-partition.")
         return errors.get(ids[name])
 
-    return context.response(
-        responses=[
-            {"topic_name": name, "topic_id": ids.get(name), **error_fields(outcome(name))} for name in names
-        ]
-    )
+    def row(name: str) -> Mapping[str, object]:
+        error = outcome(name)
+        is_known = not isinstance(error, UnknownTopicOrPartition)
+        return {
+            "topic_name": name,
+            "topic_id": ids.get(name) if is_known else None,
+            **error_fields(error),
+        }
+
+    return context.response(responses=[row(name) for name in names])

@@ -10,7 +10,7 @@ from odradek.broker.groups.share.offsets import SharePosition
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.failures import error_fields
 from odradek.broker.requests.parts import ShareGroupParts
-from odradek.foundation.errors import InvalidGroupId, OdradekError, UnknownTopicOrPartition
+from odradek.foundation.errors import GroupIdNotFound, OdradekError
 from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.shares import (
     DescribeShareGroupOffsetsRequest,
@@ -31,9 +31,10 @@ async def _describe(
     group: DescribeShareGroupOffsetsRequestGroup, context: RequestContext[ShareGroupParts]
 ) -> Mapping[str, object]:
     try:
-        if not group.group_id:
-            raise InvalidGroupId("the group id must not be empty")
         topics = await _topics(group, context)
+    except GroupIdNotFound:
+        # As in Kafka: there is nothing that it has read.
+        return {"group_id": group.group_id, "topics": []}
     except OdradekError as error:
         return {"group_id": group.group_id, "topics": [], **error_fields(error)}
     return {"group_id": group.group_id, "topics": topics}
@@ -64,13 +65,13 @@ async def _topics(
         }
         for topic_id, numbers in known.items()
     ]
-    missing = error_fields(UnknownTopicOrPartition("This server does not host this topic-partition."))
+    # As in Kafka, a topic that is not there is one that the group has not read.
     rows += [
         {
             "topic_id": None,
             "topic_name": topic.topic_name,
             "partitions": [
-                {"partition_index": number, **_UNKNOWN, **missing} for number in sorted(set(topic.partitions))
+                {"partition_index": number, **_UNKNOWN} for number in sorted(set(topic.partitions))
             ],
         }
         for topic in unknown
