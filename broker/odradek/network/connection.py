@@ -34,6 +34,7 @@ class Connection:
         "id",
         "listener_name",
         "local",
+        "lost_callbacks",
         "peer",
         "principal",
         "produce_allowance",
@@ -70,9 +71,23 @@ class Connection:
         """The client id with which that was found."""
         self.produce_right: Any = None
         """State of `broker.requests.rights`, likewise."""
+        self.lost_callbacks: dict[str, Callable[[], None]] | None = None
+        """What is called once the connection has ended, by a name that each caller chooses; None for nothing."""
         self.requests = 0
         self.bytes_in = 0
         self.bytes_out = 0
+
+    def when_lost(self, name: str, callback: Callable[[], None]) -> None:
+        """Call it once the connection has ended; it replaces one of the same name."""
+        if self.lost_callbacks is None:
+            self.lost_callbacks = {}
+        self.lost_callbacks[name] = callback
+
+    def tell_lost(self) -> None:
+        """Tell those who asked (`when_lost`) that the connection has ended."""
+        callbacks, self.lost_callbacks = self.lost_callbacks, None
+        for callback in (callbacks or {}).values():
+            callback()
 
     def hold(self) -> None:
         """Dispatch no further request until `release`: what follows must not overtake one that waits."""

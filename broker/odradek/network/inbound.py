@@ -188,6 +188,8 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         if self._login is not None:
             self._login.end()
         self._drop()
+        if self.lost_callbacks is not None:
+            self.tell_lost()
         self._on_lost(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:

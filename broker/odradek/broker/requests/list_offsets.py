@@ -20,7 +20,6 @@ leader's epoch, a request that depends on it gets OFFSET_NOT_AVAILABLE, so that 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import Counter
 from collections.abc import Generator
@@ -28,6 +27,7 @@ from typing import Final
 
 from odradek.broker.replication.leader import Leader
 from odradek.broker.replication.partition import Partition
+from odradek.broker.replication.time_searches import run_search
 from odradek.broker.replication.removal_bounds import COMPACTED_UP_TO
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.parts import PartitionParts
@@ -43,7 +43,7 @@ from odradek.foundation.named_tuple import NamedTuple
 from odradek.network.pending import Pending
 from odradek.storage.compaction.candidates import first_dirty_offset
 from odradek.storage.log import Log
-from odradek.storage.lookup import Search, TimestampOffset
+from odradek.storage.lookup import Search
 from odradek.wire.protocol.errors import error_code
 from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.cluster import ListOffsetsPartition, ListOffsetsRequest
@@ -128,23 +128,8 @@ async def _search(
 
 
 async def _run_search(search: Search, context: RequestContext[PartitionParts]) -> tuple[int, int, int]:
-    found: TimestampOffset | None = None
-    while True:
-        try:
-            opened = search.send(found)
-        except StopIteration as end:
-            result: TimestampOffset | None = end.value
-            return _NOTHING if result is None else (result.offset, result.timestamp_ms, result.leader_epoch)
-        if opened is None:
-            found = None
-            await asyncio.sleep(0)
-            continue
-        try:
-            found = await context.broker.blocking.submit(opened.find)
-        except Exception as error:
-            # The search knows what a failure of the disk means.
-            search.throw(error)
-            raise
+    result = await run_search(search, context.broker.blocking)
+    return _NOTHING if result is None else (result.offset, result.timestamp_ms, result.leader_epoch)
 
 
 def _answer(

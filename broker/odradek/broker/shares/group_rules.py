@@ -1,0 +1,47 @@
+"""What a share group's settings say about its share-partitions; read at each use, since they change while it runs."""
+
+from __future__ import annotations
+
+from odradek.broker.shares.acknowledgement import Rules
+from odradek.foundation.named_tuple import NamedTuple
+from odradek.foundation.settings.broker_settings import Settings
+from odradek.metadata.image.group_configs import (
+    DEAD_LETTER_TOPIC_KEY,
+    group_text,
+    group_value,
+    is_group_switched_on,
+)
+from odradek.metadata.image.image import ClusterImage, ResourceKind
+
+
+class GroupRules(NamedTuple):
+    """The settings of one group, or the broker's where it has none of its own."""
+
+    lock_ms: int
+    in_flight_max: int
+    delivery_count_max: int
+    may_renew: bool
+    is_committed_only: bool
+    offset_reset: str
+    dead_letter_topic: str
+
+    @property
+    def of_acknowledgement(self) -> Rules:
+        return Rules(
+            self.delivery_count_max,
+            has_dead_letters=bool(self.dead_letter_topic),
+            may_renew=self.may_renew,
+        )
+
+
+def rules_of(group_id: str, image: ClusterImage, settings: Settings) -> GroupRules:
+    texts = image.config(ResourceKind.GROUP, group_id)
+    return GroupRules(
+        lock_ms=group_value("share.record.lock.duration.ms", texts, settings=settings),
+        in_flight_max=group_value("share.partition.max.record.locks", texts, settings=settings),
+        delivery_count_max=group_value("share.delivery.count.limit", texts, settings=settings),
+        may_renew=is_group_switched_on("share.renew.acknowledge.enable", texts),
+        is_committed_only=group_text("share.isolation.level", texts) == "read_committed",
+        offset_reset=group_text("share.auto.offset.reset", texts),
+        dead_letter_topic=group_text(DEAD_LETTER_TOPIC_KEY, texts),
+    )
