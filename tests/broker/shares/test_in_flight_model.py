@@ -46,7 +46,9 @@ class InFlightModel(RuleBasedStateMachine):
     """The model beside the real one. `stored` is what a leader that follows would load."""
 
     @initialize(
-        sizes=st.lists(st.tuples(st.integers(1, 6), st.integers(0, 2), st.booleans()), min_size=4, max_size=20),
+        sizes=st.lists(
+            st.tuples(st.integers(1, 6), st.integers(0, 2), st.booleans()), min_size=4, max_size=20
+        ),
         start=st.integers(0, 3),
         deliveries=st.integers(2, 6),
         has_dead_letters=st.booleans(),

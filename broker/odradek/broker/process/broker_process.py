@@ -53,6 +53,7 @@ from odradek.broker.requests.parts import (
     ProduceParts,
     ReplicaParts,
     ShareGroupParts,
+    SharesParts,
     ShareStateParts,
     TokenParts,
     TransactionParts,
@@ -375,6 +376,7 @@ class BrokerProcess(Generic[ControlT]):
             controller=self.controller,
             shared_registry=self._control.shared_registry,
             in_thread=self.long_work.submit,
+            blocking=self.blocking,
         )
         self._closing.push_async_callback(self.coordinators.stop)
         self.coordinators.start()
@@ -422,17 +424,18 @@ class BrokerProcess(Generic[ControlT]):
                 shared, settings=settings, active_controller=active_controller, mutations=self.mutations
             )
             replicas = ReplicaParts(shared, new_leadership=self._control.leadership)
+        fetch = FetchParts(
+            shared,
+            partitions=partitions,
+            settings=settings,
+            clock=clock,
+            purgatory=self.purgatory,
+            fetch_sessions=fetch_sessions,
+        )
         return BrokerParts(
             shared=shared,
             produce=ProduceParts(shared, partitions=partitions, coordinators=coordinators),
-            fetch=FetchParts(
-                shared,
-                partitions=partitions,
-                settings=settings,
-                clock=clock,
-                purgatory=self.purgatory,
-                fetch_sessions=fetch_sessions,
-            ),
+            fetch=fetch,
             partitions=PartitionParts(
                 shared,
                 partitions=partitions,
@@ -449,6 +452,7 @@ class BrokerProcess(Generic[ControlT]):
             markers=MarkerParts(
                 shared, partitions=partitions, settings=settings, clock=clock, coordinators=coordinators
             ),
+            shares=SharesParts(shared, fetch=fetch, settings=settings, coordinators=coordinators),
             share_groups=ShareGroupParts(shared, coordinators=coordinators),
             share_states=ShareStateParts(shared, coordinators=coordinators),
             configs=ConfigParts(shared, broker_id=self.broker_id, settings=settings, controller=controller),

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from odradek.broker.process import late
+from odradek.broker.replication.blocking import BlockingWork
 from odradek.broker.replication.hosted_partitions import HostedPartitions
 from odradek.broker.replication.inter_broker_client import InterBrokerClient, PeerTransport
 from odradek.broker.replication.producer_ids import ProducerIds
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from odradek.broker.replication.transaction_verifier import TransactionVerifier
     from odradek.broker.share_states.client import ShareStateClient
     from odradek.broker.share_states.coordinator import ShareCoordinator
+    from odradek.broker.shares.leader import ShareLeader
     from odradek.broker.transactions.coordinator import TransactionCoordinator
     from odradek.metadata.controller.api import ControllerApi
     from odradek.metadata.registry.store import Store
@@ -53,8 +55,10 @@ class Coordinators:
         controller: ControllerApi,
         shared_registry: Store | None,
         in_thread: InThread,
+        blocking: BlockingWork,
     ) -> None:
-        """`in_thread` runs long work."""
+        """`in_thread` runs long work, `blocking` what may wait for a disk."""
+        self._blocking = blocking
         self._settings = settings
         self._current_settings = current_settings
         self._broker_id = broker_id
@@ -72,6 +76,7 @@ class Coordinators:
         self.started_verifier: TransactionVerifier | None = None
         self.started_shares: ShareCoordinator | None = None
         self._share_states: ShareStateClient | None = None
+        self._share_leader: ShareLeader | None = None
         self._share_offsets: ShareOffsets | None = None
         self._transports: list[PeerTransport] = []
         self._unsubscribe: Callable[[], None] | None = None
@@ -125,6 +130,8 @@ class Coordinators:
         for coordinator in (self.started_transactions, self.started_groups, self.started_shares):
             if coordinator is not None:
                 await coordinator.stop()
+        if self._share_leader is not None:
+            await self._share_leader.stop()
         if self._share_states is not None:
             await self._share_states.stop()
         if self.started_verifier is not None:
@@ -173,6 +180,21 @@ class Coordinators:
                 ensure_topic=lambda: self._controller.ensure_topic(SHARE_GROUP_STATE),
             )
         return self._share_states
+
+    @property
+    def share_leader(self) -> ShareLeader:
+        """Gives the records of the partitions that this broker leads to share groups."""
+        if self._share_leader is None:
+            self._share_leader = late.ShareLeader(
+                partitions=self._partitions,
+                images=self._images,
+                states=self.share_states,
+                clock=self._clock,
+                blocking=self._blocking,
+                settings=self._settings,
+                current_settings=self._current_settings,
+            )
+        return self._share_leader
 
     @property
     def share_offsets(self) -> ShareOffsets:

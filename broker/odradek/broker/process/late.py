@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from odradek.broker.requests.throttling import ClientThrottling as ClientThrottling
     from odradek.broker.share_states.client import ShareStateClient as ShareStateClient
     from odradek.broker.share_states.coordinator import ShareCoordinator as ShareCoordinator
+    from odradek.broker.shares.leader import ShareLeader as ShareLeader
     from odradek.broker.transactions.coordinator import TransactionCoordinator as TransactionCoordinator
     from odradek.broker.transactions.schema import KIND_TRANSACTION as KIND_TRANSACTION
     from odradek.broker.transactions.schema import decode_value as decode_value
@@ -76,6 +77,7 @@ else:
             "EndOffsetClient": "odradek.broker.replication.end_offsets",
             "ShareStateClient": "odradek.broker.share_states.client",
             "ShareCoordinator": "odradek.broker.share_states.coordinator",
+            "ShareLeader": "odradek.broker.shares.leader",
             "TransactionCoordinator": "odradek.broker.transactions.coordinator",
             "KIND_TRANSACTION": "odradek.broker.transactions.schema",
             "decode_value": "odradek.broker.transactions.schema",

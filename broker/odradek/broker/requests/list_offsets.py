@@ -27,8 +27,8 @@ from typing import Final
 
 from odradek.broker.replication.leader import Leader
 from odradek.broker.replication.partition import Partition
-from odradek.broker.replication.time_searches import run_search
 from odradek.broker.replication.removal_bounds import COMPACTED_UP_TO
+from odradek.broker.replication.time_searches import run_search
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.parts import PartitionParts
 from odradek.foundation.error_values import without_trace

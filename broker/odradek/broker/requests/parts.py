@@ -9,6 +9,7 @@
     coordinators    find coordinators                                   a broker
     transactions    are about transactions and their producers          a broker
     markers         end transactions in partitions                      a broker
+    shares          acquire records for share groups                    a broker
     share_groups    are about where share groups stand                  a broker
     share_states    are about stored states of share-partitions         a broker
     configs         describe settings, and change some of them          both
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from odradek.broker.requests.fetch.sessions import FetchSessionCache
     from odradek.broker.requests.mutations import MutationQuotas
     from odradek.broker.share_states.coordinator import ShareCoordinator
+    from odradek.broker.shares.leader import ShareLeader
     from odradek.broker.transactions.coordinator import TransactionCoordinator
     from odradek.foundation.clock import Clock
     from odradek.foundation.settings.broker_settings import Settings
@@ -113,7 +115,14 @@ class HasShares(Protocol):
         ...
 
 
-class AllCoordinators(HasAllGroups, HasTransactions, HasShares, Protocol):
+class HasShareLeader(Protocol):
+    @property
+    def share_leader(self) -> ShareLeader:
+        """Gives the records of this broker's partitions to share groups."""
+        ...
+
+
+class AllCoordinators(HasAllGroups, HasTransactions, HasShares, HasShareLeader, Protocol):
     """The coordinators of one broker, as its process has them."""
 
     @property
@@ -145,6 +154,8 @@ class FetchThrottling(Protocol):
 
     def fetch_throttle(self, context: AnyContext, size: int) -> tuple[int, bool]: ...
 
+    def count_fetched(self, context: AnyContext, size: int) -> int: ...
+
 
 class FetchParts(_Family):
     def __init__(
@@ -165,6 +176,27 @@ class FetchParts(_Family):
         self.fetch_sessions: Final = fetch_sessions
         self.throttling: FetchThrottling | None = None
         """Holds consumers to their quotas; None while no client has one."""
+
+
+class SharesParts(_Family):
+    def __init__(
+        self, shared: RequestParts, *, fetch: FetchParts, settings: Settings, coordinators: HasShareLeader
+    ) -> None:
+        """`fetch` has what fetches of all kinds share: the purgatory, and the quotas of consumers."""
+        super().__init__(shared)
+        self._fetch: Final = fetch
+        self._coordinators: Final = coordinators
+        self.settings: Final = settings
+        self.purgatory: Final = fetch.purgatory
+
+    @property
+    def leader(self) -> ShareLeader:
+        return self._coordinators.share_leader
+
+    @property
+    def throttling(self) -> FetchThrottling | None:
+        """Holds consumers to their quotas; None while no client has one."""
+        return self._fetch.throttling
 
 
 class PartitionParts(_Family):
@@ -389,6 +421,7 @@ class BrokerParts(NamedTuple):
     coordinators: CoordinatorParts
     transactions: TransactionParts
     markers: MarkerParts
+    shares: SharesParts
     share_groups: ShareGroupParts
     share_states: ShareStateParts
     configs: ConfigParts

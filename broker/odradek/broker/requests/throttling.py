@@ -247,3 +247,15 @@ class ClientThrottling:
             throttle_ms, lambda: throttle_ms if meter.is_in_force and meter.limit <= limit else 0
         )
         return throttle_ms, True
+
+    def count_fetched(self, context: AnyContext, size: int) -> int:
+        """How long a client must wait after an answer of this size, which is sent in any case."""
+        meter = self.fetch.find(context.principal, context.header.client_id)
+        if meter is None:
+            return 0
+        now_ms = self.now_ms()
+        meter.usage.record(size, now_ms)
+        throttle_ms = min(meter.excess_ms(now_ms), CLIENT_THROTTLE_MS_MAX)
+        if throttle_ms:
+            self._throttle(meter, context, throttle_ms)
+        return throttle_ms

@@ -27,6 +27,8 @@ class DeliveryState:
 
     AVAILABLE: Final = 0
     ACKNOWLEDGED: Final = 2
+    ARCHIVING: Final = 3
+    """A copy is on its way to the dead-letter topic (KIP-1191)."""
     ARCHIVED: Final = 4
 
 

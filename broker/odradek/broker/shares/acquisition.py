@@ -29,7 +29,7 @@ class AcquiredRecords(NamedTuple):
     delivery_count: int
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
         return self.last - self.first + 1
 
 
@@ -209,7 +209,7 @@ class _Acquisition:
 
     def _note(self, acquired: list[AcquiredRecords]) -> None:
         self._acquired += acquired
-        self._budget -= sum(one.count for one in acquired)
+        self._budget -= sum(one.size for one in acquired)
 
     def _without_aborted(self) -> list[AcquiredRecords]:
         """Archive the acquired records whose transactions were aborted; the others."""

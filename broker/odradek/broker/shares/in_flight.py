@@ -243,7 +243,9 @@ class InFlight:
         for batch in self.batches:
             if batch.first >= offset:
                 break
-            kept = next((index for index, run in enumerate(batch.runs) if run.last >= offset), len(batch.runs))
+            kept = next(
+                (index for index, run in enumerate(batch.runs) if run.last >= offset), len(batch.runs)
+            )
             self._forget(batch.runs[:kept])
             if kept < len(batch.runs):
                 del batch.runs[:kept]
@@ -281,5 +283,3 @@ class InFlight:
             return
         self._firsts[0] = self.batches[0].first
         self.start_offset = max(self.start_offset, self._firsts[0])
-
-

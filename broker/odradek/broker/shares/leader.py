@@ -20,7 +20,7 @@ from odradek.broker.shares.group_rules import GroupRules, rules_of
 from odradek.broker.shares.sessions import SessionKey, ShareSession, ShareSessions
 from odradek.broker.shares.share_partition import SharePartition, SharePartitionParts
 from odradek.foundation.clock import Clock
-from odradek.foundation.errors import NotLeaderOrFollower, OdradekError
+from odradek.foundation.errors import NotLeaderOrFollower, OdradekError, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicId
 from odradek.foundation.settings.broker_settings import Settings
 from odradek.foundation.tasks import TaskOwner
@@ -54,9 +54,7 @@ class ShareLeader:
         self._images = images
         self._current_settings = current_settings
         self._tasks = TaskOwner("shares")
-        self._parts = SharePartitionParts(
-            states, dead_letters, blocking, self._tasks, clock.wall_ms
-        )
+        self._parts = SharePartitionParts(states, dead_letters, blocking, self._tasks, clock.wall_ms)
         self._by_key: dict[ShareKey, SharePartition] = {}
         self._of_groups: dict[str, dict[ShareKey, SharePartition]] = {}
         self.sessions = ShareSessions(count_max=settings.group_share_max_share_sessions)
@@ -99,6 +97,15 @@ class ShareLeader:
         self._of_groups.setdefault(group_id, {})[key] = made
         return made
 
+    def in_use(self, group_id: str, topic_id: TopicId, index: int) -> SharePartition:
+        """The share-partition that records were acquired from. Raises as `get`."""
+        known = self.find(group_id, topic_id, index)
+        if known is None:
+            self._partitions.get_by_id(topic_id, index).require_leader()
+            raise UnknownTopicOrPartition(f"{group_id} has acquired nothing of this partition here.")
+        known.require_leading()
+        return known
+
     def find(self, group_id: str, topic_id: TopicId, index: int) -> SharePartition | None:
         """The share-partition, where one is in use."""
         return self._by_key.get(ShareKey(group_id, topic_id, index))
@@ -116,7 +123,7 @@ class ShareLeader:
 
     def open_session(self, key: SessionKey, connection: Connection) -> ShareSession:
         """Begin a session, which ends with its connection. Raises ShareSessionLimitReached."""
-        session = self.sessions.open(key, connection.id)
+        session = self.sessions.open(key)
         connection.when_lost(_AT_END, lambda: self._connection_lost(session))
         return session
 
@@ -137,26 +144,24 @@ class ShareLeader:
 
     async def _end_session(self, session: ShareSession) -> None:
         turn = Turn(_RELEASED_PER_TURN_MAX)
-        releases: list[asyncio.Task[None]] = []
+        stored: list[asyncio.Future[None]] = []
         group_id, member_id = session.key
         for topic_id, index in list(session.targets):
             share_partition = self.find(group_id, topic_id, index)
-            if share_partition is None:
+            if share_partition is None or share_partition.is_loading:
                 continue
             if turn.is_over():
                 await turn.next()
-            releases.append(
-                self._tasks.start(self._release(share_partition, member_id), name=f"release {member_id}")
-            )
-        if releases:
-            await asyncio.gather(*releases)
+            try:
+                released = share_partition.release(member_id)
+            except OdradekError:
+                continue  # another broker leads it now
+            if released is not None:
+                stored.append(released)
+        for failure in await asyncio.gather(*stored, return_exceptions=True):
+            if failure is not None:
+                logger.info("what %s of %s had is not released: %s", member_id, group_id, failure)
         self._drop_unused(group_id)
-
-    async def _release(self, share_partition: SharePartition, member_id: str) -> None:
-        try:
-            await share_partition.release(member_id)
-        except OdradekError as error:
-            logger.debug("%r: what %s has is not released: %s", share_partition, member_id, error)
 
     def _drop_unused(self, group_id: str) -> None:
         """Forget the share-partitions of a group without sessions: the next session loads them."""

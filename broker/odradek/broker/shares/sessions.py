@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, Protocol
 from uuid import UUID
 
 from odradek.foundation.errors import (
@@ -38,18 +38,27 @@ class SessionKey(NamedTuple):
     member_id: str
 
 
+class Abandoned(Protocol):
+    """A fetch that waits."""
+
+    def abandon(self) -> None:
+        """Acquire nothing any more: the session is over."""
+        ...
+
+
 class ShareSession:
     """The partitions of one member, in the order in which it named them."""
 
-    __slots__ = ("connection_id", "epoch", "key", "targets", "turns")
+    __slots__ = ("epoch", "fetches", "key", "targets", "turns")
 
-    def __init__(self, key: SessionKey, connection_id: int) -> None:
+    def __init__(self, key: SessionKey) -> None:
         self.key = key
-        self.connection_id = connection_id
         self.epoch = INITIAL_EPOCH + 1
         self.targets: dict[Target, None] = {}
         self.turns = 0
         """Fetches so far: each begins with another partition."""
+        self.fetches: dict[Abandoned, None] = {}
+        """Those that wait: they end with the session."""
 
     def update(self, added: Iterable[Target], forgotten: Iterable[Target]) -> None:
         """Raises InvalidRequest where it would have too many partitions."""
@@ -93,14 +102,14 @@ class ShareSessions:
     def has_group(self, group_id: str) -> bool:
         return group_id in self._of_groups
 
-    def open(self, key: SessionKey, connection_id: int) -> ShareSession:
+    def open(self, key: SessionKey) -> ShareSession:
         """Begin a session; one that the member had is replaced. Raises ShareSessionLimitReached."""
         self.remove(key)
         if len(self._sessions) >= self._count_max:
             raise ShareSessionLimitReached(
                 f"The broker has {self._count_max} share sessions (group.share.max.share.sessions); try again later."
             )
-        session = self._sessions[key] = ShareSession(key, connection_id)
+        session = self._sessions[key] = ShareSession(key)
         self._of_groups[key.group_id] += 1
         return session
 
@@ -122,4 +131,6 @@ class ShareSessions:
             self._of_groups[key.group_id] -= 1
             if not self._of_groups[key.group_id]:
                 del self._of_groups[key.group_id]
+            for fetch in list(session.fetches):
+                fetch.abandon()
         return session

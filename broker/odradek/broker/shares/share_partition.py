@@ -46,8 +46,8 @@ _OFFERS_PER_TURN_MAX: Final = 100
 class WaitingMember(Protocol):
     """A fetch that waits for a share-partition."""
 
-    def offer(self) -> None:
-        """There may be records to acquire, or an error to learn. It leaves `waiting` when it is answered."""
+    def offer(self, share_partition: SharePartition) -> None:
+        """It may have records to acquire, or an error to learn. The fetch leaves `waiting` when it is answered."""
         ...
 
 
@@ -221,9 +221,7 @@ class SharePartition:
         replica.bytes_out -= records.size
         return Readable(offset, records)
 
-    def acquire(
-        self, readable: Readable, wanted: Wanted
-    ) -> tuple[list[AcquiredRecords], FileSlice | None]:
+    def acquire(self, readable: Readable, wanted: Wanted) -> tuple[list[AcquiredRecords], FileSlice | None]:
         """Acquire from what `read` gave in this turn of the loop: the offsets, and the batches that have them."""
         in_flight, rules = self.in_flight, self._current_rules()
         partition, records = self.partition, readable.records
@@ -250,8 +248,8 @@ class SharePartition:
         partition.replica.bytes_out += size
         return acquired, FileSlice(records.file, position, size)
 
-    async def acknowledge(self, member: str, batches: Sequence[AcknowledgedBatch]) -> None:
-        """Return once the acknowledgements are stored. Raises why they do not count."""
+    def acknowledge(self, member: str, batches: Sequence[AcknowledgedBatch]) -> asyncio.Future[None] | None:
+        """Done once the acknowledgements are stored; None where nothing has to be. Raises why they do not count."""
         rules = self._current_rules()
         now = self._loop.time()
         in_flight = self.in_flight
@@ -266,19 +264,19 @@ class SharePartition:
             )
         finally:
             self._set_timer()
-        await self._store(change)
+        return self._store(change)
 
-    async def release(self, member: str) -> None:
-        """Release what the member has. Raises why that is not stored."""
-        await self._store(
+    def release(self, member: str) -> asyncio.Future[None] | None:
+        """Release what the member has; as `acknowledge`."""
+        return self._store(
             acknowledgement.release(self.in_flight, member, self._current_rules().of_acknowledgement)
         )
 
-    async def _store(self, change: Change) -> None:
+    def _store(self, change: Change) -> asyncio.Future[None] | None:
         writer, in_flight = self._writer, self._in_flight
         assert writer is not None and in_flight is not None, "records are acquired once they are loaded"
         if change.is_empty:
-            return
+            return None
         stored: asyncio.Future[None] = self._loop.create_future()
 
         def settle(failure: Exception | None) -> None:
@@ -298,7 +296,7 @@ class SharePartition:
                     stored.set_exception(without_trace(failure))
 
         writer.store(change, settle)
-        await stored
+        return stored
 
     # --- locks -------------------------------------------------------------------------------------------------------
 
@@ -411,7 +409,7 @@ class SharePartition:
                 return
             if not self._may_offer():
                 return
-            member.offer()
+            member.offer(self)
 
     def _may_offer(self) -> bool:
         if self.failure is not None:

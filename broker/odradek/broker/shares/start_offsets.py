@@ -13,9 +13,7 @@ _LATEST: Final = "latest"
 _EARLIEST: Final = "earliest"
 
 
-async def find_start_offset(
-    partition: Partition, reset: str, *, now_ms: int, blocking: BlockingWork
-) -> int:
+async def find_start_offset(partition: Partition, reset: str, *, now_ms: int, blocking: BlockingWork) -> int:
     """The offset that `reset` means now: the log's end as members see it, its start, or that of a time."""
     if reset == _LATEST:
         return partition.high_watermark

@@ -17,7 +17,15 @@ from odradek.broker.requests.describe_delegation_token import describe_visible
 from odradek.broker.requests.loading import Answer, Handle
 from odradek.broker.requests.offset_commit import FIRST_WITH_TOPIC_IDS as OFFSET_COMMIT_BY_ID
 from odradek.broker.requests.parts import TokenParts
-from odradek.broker.requests.rights import groups, records, share_groups, streams, topics, transactions
+from odradek.broker.requests.rights import (
+    groups,
+    records,
+    share_groups,
+    shares,
+    streams,
+    topics,
+    transactions,
+)
 from odradek.broker.requests.rights.rights import Rights
 from odradek.broker.requests.rights.rules import (
     Check,
@@ -185,6 +193,8 @@ CHECKS: Final[dict[int, Check[Never]]] = {
     ApiKey.STREAMS_GROUP_HEARTBEAT: streams.heartbeat_of_topology,
     ApiKey.STREAMS_GROUP_DESCRIBE: streams.describe_streams_groups,
     ApiKey.SHARE_GROUP_HEARTBEAT: share_groups.heartbeat_of_share_group,
+    ApiKey.SHARE_FETCH: shares.fetch_shared,
+    ApiKey.SHARE_ACKNOWLEDGE: shares.acknowledge_shared,
     ApiKey.SHARE_GROUP_DESCRIBE: share_groups.describe_share_groups,
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: share_groups.describe_share_offsets,
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: share_groups.alter_share_offsets,
