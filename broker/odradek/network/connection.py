@@ -83,8 +83,8 @@ class Connection:
             self.lost_callbacks = {}
         self.lost_callbacks[name] = callback
 
-    def tell_lost(self) -> None:
-        """Tell those who asked (`when_lost`) that the connection has ended."""
+    def report_lost(self) -> None:
+        """Call what is to be called once the connection has ended (`when_lost`)."""
         callbacks, self.lost_callbacks = self.lost_callbacks, None
         for callback in (callbacks or {}).values():
             callback()

@@ -189,7 +189,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
             self._login.end()
         self._drop()
         if self.lost_callbacks is not None:
-            self.tell_lost()
+            self.report_lost()
         self._on_lost(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:

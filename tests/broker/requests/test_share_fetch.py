@@ -172,7 +172,7 @@ async def test_the_end_of_a_session_releases_what_its_member_has() -> None:
     assert (await first.leave()).error_code == 0
     assert states.states[first.key()].batches == (StateBatch(0, 1, 0, 1),)
     assert await second.acquire() == [(0, 1, 2)]
-    second.connection.tell_lost()
+    second.connection.report_lost()
     await asyncio.sleep(0.1)
     assert states.states[first.key()].batches == (StateBatch(0, 1, 0, 2),)
     leader = broker.broker.coordinators.share_leader
@@ -183,7 +183,7 @@ async def test_a_fetch_that_waits_ends_with_its_connection() -> None:
     broker, _, member = await begun()
     waiting = asyncio.ensure_future(member.fetch(max_wait=60_000))
     await asyncio.sleep(1)
-    member.connection.tell_lost()
+    member.connection.report_lost()
     await broker.produce("t", b"v")
     await waiting
     assert member.acquired == []
@@ -269,7 +269,13 @@ async def test_a_lock_is_renewed() -> None:
     await member.must_acknowledge((0, 0, [RENEW]), is_renew_ack=True)
     await asyncio.sleep(20)
     assert await other.acquire() == []
-    renewing = {"is_renew_ack": True, "max_wait": 0, "min_bytes": 0, "max_bytes": 0, "max_records": 0}
+    renewing: dict[str, Any] = {
+        "is_renew_ack": True,
+        "max_wait": 0,
+        "min_bytes": 0,
+        "max_bytes": 0,
+        "max_records": 0,
+    }
     assert (await member.fetch((0, 0, [RENEW]), **{**renewing, "max_bytes": 1})).error_code == 42
     assert (await member.fetch((0, 0, [RENEW]), **renewing)).error_code == 0
     await asyncio.sleep(29)

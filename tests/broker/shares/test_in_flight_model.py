@@ -15,8 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from odradek.broker.share_states.states import StateBatch
 from odradek.broker.shares import acknowledgement
-from odradek.broker.shares.acknowledgement import AcknowledgedBatch, Change, DeadLetter, Rules
-from odradek.broker.shares.acquisition import AcquiredRecords, Terms, acquire
+from odradek.broker.shares.acknowledgement import AcknowledgedBatch, DeadLetter, DeliveryRules, PendingChange
+from odradek.broker.shares.acquisition import AcquiredRange, Terms, acquire
 from odradek.broker.shares.in_flight import InFlight
 from odradek.broker.shares.record_batches import FoundBatch, RecordBatches
 from odradek.broker.shares.runs import RecordState
@@ -74,10 +74,10 @@ class InFlightModel(RuleBasedStateMachine):
         self.real = InFlight(start)
         self.start = self.next = start
         self.records: dict[int, ModelRecord] = {}
-        self.rules = Rules(deliveries, has_dead_letters=has_dead_letters)
+        self.limits = DeliveryRules(deliveries, has_dead_letters=has_dead_letters)
         self.in_flight_max = in_flight_max
         self.now = 100.0
-        self.writes: list[Change] = []
+        self.writes: list[PendingChange] = []
         self.letters: list[DeadLetter] = []
 
     # --- the model ----------------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ class InFlightModel(RuleBasedStateMachine):
                 batch_size,
                 is_strict,
                 self.in_flight_max,
-                self.rules.delivery_count_max,
+                self.limits.delivery_count_max,
                 self.now + LOCK_SECONDS,
             ),
             RecordBatches(readable, aborted),
@@ -145,7 +145,7 @@ class InFlightModel(RuleBasedStateMachine):
             if known is not None and known.state == AVAILABLE and known.before is None:
                 known.state = ARCHIVED
 
-    def check_acquired(self, got: list[AcquiredRecords], base: int, end: int) -> None:
+    def check_acquired(self, got: list[AcquiredRange], base: int, end: int) -> None:
         for one in got:
             assert base <= one.first <= one.last <= end
             for offset in range(one.first, one.last + 1):
@@ -157,10 +157,10 @@ class InFlightModel(RuleBasedStateMachine):
                     assert one.delivery_count == 1
                 else:
                     assert known.state == AVAILABLE and known.before is None
-                    assert one.delivery_count == known.count + 1 <= self.rules.delivery_count_max
+                    assert one.delivery_count == known.count + 1 <= self.limits.delivery_count_max
         assert all(one.last < other.first for one, other in pairwise(got))
 
-    def follow_acquired(self, got: list[AcquiredRecords], member: str, base: int, end: int) -> int:
+    def follow_acquired(self, got: list[AcquiredRange], member: str, base: int, end: int) -> int:
         """Make the model what the real one has become. Aborted records were acquired and archived at once."""
         taken = 0
         if not self.records and self.real.next_offset > self.next:
@@ -175,12 +175,12 @@ class InFlightModel(RuleBasedStateMachine):
                 known.member, known.locked_until = member, self.now + LOCK_SECONDS
                 taken += 1
         for offset in self.aborted:
-            run, known = self.real.find(offset), self.records.get(offset)
-            if known is None or not base <= offset <= end or known.state != AVAILABLE:
+            run, one_known = self.real.find(offset), self.records.get(offset)
+            if one_known is None or not base <= offset <= end or one_known.state != AVAILABLE:
                 continue
             if run is None or run.state == ARCHIVED:
-                known.state, taken = ARCHIVED, taken + 1
-                known.count += 1
+                one_known.state, taken = ARCHIVED, taken + 1
+                one_known.count += 1
         return taken
 
     @precondition(lambda self: self.records)
@@ -204,7 +204,7 @@ class InFlightModel(RuleBasedStateMachine):
         locked_until = self.now + LOCK_SECONDS
         try:
             change = acknowledgement.acknowledge(
-                self.real, member, [said], self.rules, now=self.now, locked_until=locked_until
+                self.real, member, [said], self.limits, now=self.now, locked_until=locked_until
             )
         except (InvalidRecordState, InvalidRequest):
             assert not may or last >= self.next or not named or first not in self.records
@@ -218,7 +218,7 @@ class InFlightModel(RuleBasedStateMachine):
                 known.locked_until = locked_until
                 continue
             state = {0: ARCHIVED, 1: ACKNOWLEDGED, 2: AVAILABLE, 3: ARCHIVED}[kind]
-            if kind == 3 and self.rules.has_dead_letters:
+            if kind == 3 and self.limits.has_dead_letters:
                 state = ARCHIVING
             self.change(known, state)
         self.keep(change)
@@ -236,12 +236,12 @@ class InFlightModel(RuleBasedStateMachine):
         del said
 
     def change(self, known: ModelRecord, state: int) -> None:
-        if state == AVAILABLE and known.count >= self.rules.delivery_count_max:
-            state = ARCHIVING if self.rules.has_dead_letters else ARCHIVED
+        if state == AVAILABLE and known.count >= self.limits.delivery_count_max:
+            state = ARCHIVING if self.limits.has_dead_letters else ARCHIVED
         known.before = (known.state, known.member)
         known.state, known.member = state, ""
 
-    def keep(self, change: Change) -> None:
+    def keep(self, change: PendingChange) -> None:
         if change.is_empty:
             assert not change.runs
             acknowledgement.commit(self.real, change)
@@ -252,7 +252,7 @@ class InFlightModel(RuleBasedStateMachine):
 
     @rule(member=MEMBERS)
     def leave(self, member: str) -> None:
-        change = acknowledgement.release(self.real, member, self.rules)
+        change = acknowledgement.release(self.real, member, self.limits)
         for known in self.records.values():
             if known.state == ACQUIRED and known.before is None and known.member == member:
                 self.change(known, AVAILABLE)
@@ -278,7 +278,7 @@ class InFlightModel(RuleBasedStateMachine):
                 known.state, known.member = before
             else:
                 known.member = ""
-                known.state = ARCHIVED if known.count >= self.rules.delivery_count_max else AVAILABLE
+                known.state = ARCHIVED if known.count >= self.limits.delivery_count_max else AVAILABLE
         self.move_start()
 
     @precondition(lambda self: self.letters)
@@ -296,7 +296,7 @@ class InFlightModel(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([1.0, 29.0, 31.0]))
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
-        change = acknowledgement.expire(self.real, self.rules, now=self.now)
+        change = acknowledgement.expire(self.real, self.limits, now=self.now)
         for known in self.records.values():
             if known.state == ACQUIRED and known.before is None and known.locked_until <= self.now:
                 self.change(known, AVAILABLE)

@@ -9,9 +9,9 @@
 Where the group has a dead-letter topic, records that are rejected or delivered too often are `archiving` until their
 copies are there (KIP-1191).
 
-What a member asks for takes effect at once, and counts once it is stored. Until then its runs have `before`, so that
-nobody else acquires or acknowledges them. When the write fails, they are as before. A lock that ended meanwhile makes
-them available instead. An expired lock counts whether or not that is stored, as in Kafka.
+What a member asks for takes effect at once, and counts once it is stored. Until then its runs have `before`, so that no
+other member acquires or acknowledges them. When the write fails, they are as before, or available where their lock has
+ended. An expired lock counts whether or not that is stored, as in Kafka.
 """
 
 from __future__ import annotations
@@ -22,7 +22,15 @@ from typing import Final
 
 from odradek.broker.share_states.states import StateBatch
 from odradek.broker.shares.in_flight import InFlight
-from odradek.broker.shares.runs import NO_LOCK, NO_MEMBER, TERMINAL, Batch, Before, RecordState, Run
+from odradek.broker.shares.runs import (
+    NO_LOCK,
+    NO_MEMBER,
+    TERMINAL,
+    Before,
+    InFlightBatch,
+    RecordRun,
+    RecordState,
+)
 from odradek.foundation.errors import InvalidRecordState, InvalidRequest
 from odradek.foundation.named_tuple import NamedTuple
 
@@ -56,7 +64,7 @@ class AcknowledgedBatch(NamedTuple):
     types: Sequence[int]
 
 
-class Rules(NamedTuple):
+class DeliveryRules(NamedTuple):
     """What the group allows."""
 
     delivery_count_max: int
@@ -67,7 +75,7 @@ class Rules(NamedTuple):
 class DeadLetter(NamedTuple):
     """Records that go to the dead-letter topic before they are archived."""
 
-    run: Run
+    run: RecordRun
     first: int
     last: int
     delivery_count: int
@@ -75,10 +83,10 @@ class DeadLetter(NamedTuple):
     """Whether a member rejected them; else they were delivered too often."""
 
 
-class Change(NamedTuple):
+class PendingChange(NamedTuple):
     """What is to be stored. `runs` wait for it; `states` are what they become, in order of offsets."""
 
-    runs: list[Run]
+    runs: list[RecordRun]
     states: list[StateBatch]
     dead_letters: list[DeadLetter]
 
@@ -91,11 +99,11 @@ def acknowledge(
     in_flight: InFlight,
     member: str,
     batches: Iterable[AcknowledgedBatch],
-    rules: Rules,
+    rules: DeliveryRules,
     *,
     now: float,
     locked_until: float,
-) -> Change:
+) -> PendingChange:
     """Acknowledge all of `batches`, or raise and change nothing but locks.
 
     Raises InvalidRecordState for records that the member does not have, InvalidRequest for those that were never
@@ -104,43 +112,43 @@ def acknowledge(
     change = _Changing(in_flight, rules)
     try:
         for batch in batches:
-            for run, kind in _named_runs(in_flight, batch):
+            for run, kind in _find_runs(in_flight, batch):
                 _check_owner(run, member)
                 change.acknowledge(run, kind, locked_until)
     except Exception:
-        roll_back(in_flight, change.done(), now=now)
+        roll_back(in_flight, change.build(), now=now)
         raise
-    return change.done()
+    return change.build()
 
 
-def release(in_flight: InFlight, member: str, rules: Rules) -> Change:
+def release(in_flight: InFlight, member: str, rules: DeliveryRules) -> PendingChange:
     """Release what the member has: its session is over."""
     change = _Changing(in_flight, rules)
     for run in list(in_flight.runs()):
         if run.is_held and run.member == member:
             change.become(run, RecordState.AVAILABLE)
-    return change.done()
+    return change.build()
 
 
-def expire(in_flight: InFlight, rules: Rules, *, now: float) -> Change:
+def expire(in_flight: InFlight, rules: DeliveryRules, *, now: float) -> PendingChange:
     """End the locks whose time is over. Records whose change is under way wait for it."""
     change = _Changing(in_flight, rules)
     for run in in_flight.take_expired(now):
         change.become(run, RecordState.AVAILABLE)
-    ended = change.done()
+    ended = change.build()
     for run in ended.runs:
         _settle(in_flight, run)
     return ended._replace(runs=[])
 
 
-def commit(in_flight: InFlight, change: Change) -> None:
+def commit(in_flight: InFlight, change: PendingChange) -> None:
     """The change is stored."""
     for run in change.runs:
         _settle(in_flight, run)
     in_flight.move_start()
 
 
-def _settle(in_flight: InFlight, run: Run) -> None:
+def _settle(in_flight: InFlight, run: RecordRun) -> None:
     """The change of `run` counts: nothing of what it was before is needed."""
     run.before, run.locked_until = None, NO_LOCK
     if not len(run):
@@ -152,7 +160,7 @@ def _settle(in_flight: InFlight, run: Run) -> None:
         in_flight.join(run)
 
 
-def roll_back(in_flight: InFlight, change: Change, *, now: float) -> None:
+def roll_back(in_flight: InFlight, change: PendingChange, *, now: float) -> None:
     """The change could not be stored."""
     for run in change.runs:
         before, run.before = run.before, None
@@ -175,27 +183,27 @@ def roll_back(in_flight: InFlight, change: Change, *, now: float) -> None:
     in_flight.move_start()
 
 
-def finish_dead_letter(in_flight: InFlight, letter: DeadLetter) -> Change:
+def finish_dead_letter(in_flight: InFlight, letter: DeadLetter) -> PendingChange:
     """The copies are in the dead-letter topic, or never will be: archive the records."""
     run = letter.run
     if not len(run):
-        return Change([], [], [])  # the log starts behind it now
+        return PendingChange([], [], [])  # the log starts behind it now
     state = StateBatch(run.first, run.last, RecordState.ARCHIVED, letter.delivery_count)
     in_flight.finish(run, RecordState.ARCHIVED)
-    return Change([], [state], [])
+    return PendingChange([], [state], [])
 
 
 class _Changing:
     """A change while it is made."""
 
-    def __init__(self, in_flight: InFlight, rules: Rules) -> None:
+    def __init__(self, in_flight: InFlight, rules: DeliveryRules) -> None:
         self._in_flight = in_flight
         self._rules = rules
-        self.runs: list[Run] = []
+        self.runs: list[RecordRun] = []
         self.states: list[StateBatch] = []
         self.dead_letters: list[DeadLetter] = []
 
-    def acknowledge(self, run: Run, kind: int, locked_until: float) -> None:
+    def acknowledge(self, run: RecordRun, kind: int, locked_until: float) -> None:
         if kind != AcknowledgeType.RENEW:
             state = _STATES.get(kind)
             if state is None:
@@ -210,7 +218,7 @@ class _Changing:
             run.locked_until = locked_until
             self._in_flight.note_locked(run)
 
-    def become(self, run: Run, state: int, *, is_rejected: bool = False) -> None:
+    def become(self, run: RecordRun, state: int, *, is_rejected: bool = False) -> None:
         """Begin the change of `run`. Records that were delivered too often do not become available again."""
         rules = self._rules
         if state == RecordState.AVAILABLE and run.delivery_count >= rules.delivery_count_max:
@@ -226,11 +234,11 @@ class _Changing:
         self.runs.append(run)
         self.states.append(StateBatch(run.first, run.last, state, run.delivery_count))
 
-    def done(self) -> Change:
-        return Change(self.runs, _joined(self.states), self.dead_letters)
+    def build(self) -> PendingChange:
+        return PendingChange(self.runs, _join_states(self.states), self.dead_letters)
 
 
-def _named_runs(in_flight: InFlight, batch: AcknowledgedBatch) -> Iterator[tuple[Run, int]]:
+def _find_runs(in_flight: InFlight, batch: AcknowledgedBatch) -> Iterator[tuple[RecordRun, int]]:
     """The runs of the offsets, each with what is said of it. Raises where an offset was never acquired."""
     start_offset = in_flight.start_offset
     if batch.last < start_offset:
@@ -249,7 +257,7 @@ def _named_runs(in_flight: InFlight, batch: AcknowledgedBatch) -> Iterator[tuple
 
 
 def _require_known(in_flight: InFlight, batch: AcknowledgedBatch) -> None:
-    known: Sequence[Batch] = in_flight.batches
+    known: Sequence[InFlightBatch] = in_flight.batches
     index = in_flight.floor(batch.first)
     if index < 0 and batch.first < in_flight.start_offset:
         index = in_flight.floor(in_flight.start_offset)
@@ -273,12 +281,12 @@ def _segments(batch: AcknowledgedBatch) -> Iterator[tuple[int, int, int]]:
         first = last + 1
 
 
-def _check_owner(run: Run, member: str) -> None:
+def _check_owner(run: RecordRun, member: str) -> None:
     if run.member != member:
         raise InvalidRecordState("Another member has acquired the records.")
 
 
-def _joined(states: list[StateBatch]) -> list[StateBatch]:
+def _join_states(states: list[StateBatch]) -> list[StateBatch]:
     """The states in order of offsets, neighbours alike as one."""
     joined: list[StateBatch] = []
     for state in sorted(states):

@@ -14,14 +14,14 @@ from typing import Final
 
 from odradek.broker.shares.in_flight import InFlight
 from odradek.broker.shares.record_batches import RecordBatches
-from odradek.broker.shares.runs import Batch, RecordState, Run
+from odradek.broker.shares.runs import InFlightBatch, RecordRun, RecordState
 from odradek.foundation.named_tuple import NamedTuple
 
 # Below this number a limit of deliveries leaves no room to isolate a record.
 _SUSPECT_DELIVERIES_MIN: Final = 2
 
 
-class AcquiredRecords(NamedTuple):
+class AcquiredRange(NamedTuple):
     """Offsets that a member has for itself now, and how often they were delivered with this time."""
 
     first: int
@@ -48,7 +48,7 @@ class Terms(NamedTuple):
 
 def acquire(
     in_flight: InFlight, terms: Terms, records: RecordBatches, *, fetch_offset: int
-) -> list[AcquiredRecords]:
+) -> list[AcquiredRange]:
     """Acquire what `records` has, which were read from `fetch_offset`; in order of offsets."""
     return _Acquisition(in_flight, terms, records, fetch_offset).acquire()
 
@@ -60,10 +60,10 @@ class _Acquisition:
         self._records = records
         self._fetch_offset = fetch_offset
         self._suspect_count = max(_SUSPECT_DELIVERIES_MIN, -(-terms.delivery_count_max // 2))
-        self._acquired: list[AcquiredRecords] = []
+        self._acquired: list[AcquiredRange] = []
         self._budget = 0
 
-    def acquire(self) -> list[AcquiredRecords]:
+    def acquire(self) -> list[AcquiredRange]:
         in_flight, terms = self._in_flight, self._terms
         self._budget = min(terms.records_max, terms.in_flight_max - in_flight.count)
         is_full = self._budget <= 0
@@ -83,7 +83,7 @@ class _Acquisition:
                 for batch in made:
                     in_flight.append(batch)
                 self._note(got)
-        return self._without_aborted()
+        return self._leave_out_aborted()
 
     def _acquire_again(self, base: int) -> bool:
         """Acquire what is available of what is in flight; whether more may follow."""
@@ -108,7 +108,7 @@ class _Acquisition:
                 return False
         return False
 
-    def _acquire_gap(self, index: int, gap: Batch, first: int, last: int) -> int:
+    def _acquire_gap(self, index: int, gap: InFlightBatch, first: int, last: int) -> int:
         """Acquire offsets of a gap between stored states as new ones; where to continue."""
         run = next((run for run in gap.overlapping(first, last) if run.is_available), None)
         if run is None:
@@ -121,15 +121,15 @@ class _Acquisition:
         self._in_flight.replace(
             index,
             [
-                *([Batch(before, is_gap=True)] if before else ()),
+                *([InFlightBatch(before, is_gap=True)] if before else ()),
                 *made,
-                *([Batch(after, is_gap=True)] if after else ()),
+                *([InFlightBatch(after, is_gap=True)] if after else ()),
             ],
         )
         self._note(got)
         return end + 1
 
-    def _acquire_of_batch(self, batch: Batch, first: int, last: int) -> bool:
+    def _acquire_of_batch(self, batch: InFlightBatch, first: int, last: int) -> bool:
         """Acquire what is available of one batch; whether more may follow."""
         available = [run for run in batch.overlapping(first, last) if run.is_available]
         if not available:
@@ -142,11 +142,11 @@ class _Acquisition:
         return not (is_suspect and got)
 
     def _acquire_runs(
-        self, batch: Batch, available: list[Run], first: int, last: int
-    ) -> list[AcquiredRecords]:
+        self, batch: InFlightBatch, available: list[RecordRun], first: int, last: int
+    ) -> list[AcquiredRange]:
         terms = self._terms
         deliveries_max = terms.delivery_count_max
-        acquired: list[AcquiredRecords] = []
+        acquired: list[AcquiredRange] = []
         count, isolated_max = 0, -1
         for run in available:
             start, take = max(run.first, first), min(run.last, last) - max(run.first, first) + 1
@@ -165,14 +165,14 @@ class _Acquisition:
                 take = min(take, isolated_max - count)
             part = self._in_flight.cut(batch, run, start, start + take - 1)
             self._lock(part)
-            _add(acquired, AcquiredRecords(start, start + take - 1, part.delivery_count))
+            _add(acquired, AcquiredRange(start, start + take - 1, part.delivery_count))
             batch.join(part)
             count += take
             if is_last_time or count == isolated_max or (terms.is_strict and count >= self._budget):
                 break
         return acquired
 
-    def _lock(self, run: Run) -> None:
+    def _lock(self, run: RecordRun) -> None:
         terms = self._terms
         run.state = RecordState.ACQUIRED
         run.delivery_count += 1
@@ -184,39 +184,43 @@ class _Acquisition:
         last = self._records.end_of(first + self._budget - 1)
         return last if last_max is None else min(last, last_max)
 
-    def _new_batches(self, first: int, last: int, budget: int) -> tuple[list[Batch], list[AcquiredRecords]]:
+    def _new_batches(
+        self, first: int, last: int, budget: int
+    ) -> tuple[list[InFlightBatch], list[AcquiredRange]]:
         """Batches of offsets that no member had, and what of them is acquired."""
         terms = self._terms
         if terms.is_strict:
             end = min(last, first + budget - 1)
             runs = [self._new_run(first, end)]
             if end < last:
-                runs.append(Run(end + 1, last, RecordState.AVAILABLE, 0))
-            return [Batch(runs)], [AcquiredRecords(first, end, 1)]
+                runs.append(RecordRun(end + 1, last, RecordState.AVAILABLE, 0))
+            return [InFlightBatch(runs)], [AcquiredRange(first, end, 1)]
         starts = [first]
         if last - first + 1 > terms.batch_size:
             for start in self._records.starts(first, last):
                 if start - starts[-1] >= terms.batch_size:
                     starts.append(start)
         ends = [*(start - 1 for start in starts[1:]), last]
-        batches = [Batch([self._new_run(start, end)]) for start, end in zip(starts, ends, strict=True)]
-        return batches, [AcquiredRecords(start, end, 1) for start, end in zip(starts, ends, strict=True)]
+        batches = [
+            InFlightBatch([self._new_run(start, end)]) for start, end in zip(starts, ends, strict=True)
+        ]
+        return batches, [AcquiredRange(start, end, 1) for start, end in zip(starts, ends, strict=True)]
 
-    def _new_run(self, first: int, last: int) -> Run:
-        run = Run(first, last, RecordState.ACQUIRED, 1, self._terms.member, self._terms.locked_until)
+    def _new_run(self, first: int, last: int) -> RecordRun:
+        run = RecordRun(first, last, RecordState.ACQUIRED, 1, self._terms.member, self._terms.locked_until)
         self._in_flight.note_locked(run)
         return run
 
-    def _note(self, acquired: list[AcquiredRecords]) -> None:
+    def _note(self, acquired: list[AcquiredRange]) -> None:
         self._acquired += acquired
         self._budget -= sum(one.size for one in acquired)
 
-    def _without_aborted(self) -> list[AcquiredRecords]:
+    def _leave_out_aborted(self) -> list[AcquiredRange]:
         """Archive the acquired records whose transactions were aborted; the others."""
         aborted = self._records.aborted_ranges
         if not aborted:
             return self._acquired
-        kept: list[AcquiredRecords] = []
+        kept: list[AcquiredRange] = []
         position = 0
         for one in self._acquired:
             first = one.first
@@ -234,7 +238,7 @@ class _Acquisition:
         return kept
 
 
-def _add(acquired: list[AcquiredRecords], one: AcquiredRecords) -> None:
+def _add(acquired: list[AcquiredRange], one: AcquiredRange) -> None:
     """Add `one`, joined with the last where they are alike."""
     if acquired:
         last = acquired[-1]

@@ -1,8 +1,16 @@
-"""What a share group's settings say about its share-partitions; read at each use, since they change while it runs."""
+"""What a share group's settings say about its share-partitions; read at each use, since they change while it runs.
+
+share.auto.offset.reset says where a group begins to read a partition that it has never read.
+"""
 
 from __future__ import annotations
 
-from odradek.broker.shares.acknowledgement import Rules
+from typing import Final
+
+from odradek.broker.replication.blocking import BlockingWork
+from odradek.broker.replication.partition import Partition
+from odradek.broker.replication.time_searches import run_search
+from odradek.broker.shares.acknowledgement import DeliveryRules
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.image.group_configs import (
@@ -10,8 +18,12 @@ from odradek.metadata.image.group_configs import (
     group_text,
     group_value,
     is_group_switched_on,
+    parse_reset_duration_ms,
 )
 from odradek.metadata.image.image import ClusterImage, ResourceKind
+
+_LATEST: Final = "latest"
+_EARLIEST: Final = "earliest"
 
 
 class GroupRules(NamedTuple):
@@ -26,8 +38,8 @@ class GroupRules(NamedTuple):
     dead_letter_topic: str
 
     @property
-    def of_acknowledgement(self) -> Rules:
-        return Rules(
+    def of_acknowledgement(self) -> DeliveryRules:
+        return DeliveryRules(
             self.delivery_count_max,
             has_dead_letters=bool(self.dead_letter_topic),
             may_renew=self.may_renew,
@@ -45,3 +57,15 @@ def rules_of(group_id: str, image: ClusterImage, settings: Settings) -> GroupRul
         offset_reset=group_text("share.auto.offset.reset", texts),
         dead_letter_topic=group_text(DEAD_LETTER_TOPIC_KEY, texts),
     )
+
+
+async def find_start_offset(partition: Partition, reset: str, *, now_ms: int, blocking: BlockingWork) -> int:
+    """The offset that `reset` means now: the log's end as members see it, its start, or that of a time."""
+    if reset == _LATEST:
+        return partition.high_watermark
+    if reset == _EARLIEST:
+        return partition.log.log_start_offset
+    time_ms = max(now_ms - parse_reset_duration_ms(reset), 0)
+    search = partition.log.search_timestamp(time_ms, offset_limit=partition.high_watermark)
+    found = await run_search(search, blocking)
+    return partition.high_watermark if found is None else found.offset

@@ -4,7 +4,7 @@
     done below       in flight   never acquired
 
 Batches lie in a list, with their first offsets beside them for binary search. Two heaps have what may be available and
-which locks may end. Their entries are checked when they are taken, and a heap that has grown too long is made anew.
+which locks may end. Their entries are checked when they are taken, and a heap that has grown too long is made again.
 So each operation costs what it names, not what is in flight.
 
 What it leaves out: how records are acquired (`acquisition`), and how that ends (`acknowledgement`).
@@ -19,10 +19,10 @@ from heapq import heapify, heappop, heappush
 from typing import Final
 
 from odradek.broker.share_states.states import StateBatch
-from odradek.broker.shares.runs import NO_LOCK, NO_MEMBER, TERMINAL, Batch, RecordState, Run
+from odradek.broker.shares.runs import NO_LOCK, NO_MEMBER, TERMINAL, InFlightBatch, RecordRun, RecordState
 from odradek.foundation.errors import CorruptRecord
 
-# Entries of a heap that is not made anew, however few runs there are.
+# Entries of a heap that is not made again, however few runs there are.
 _HEAP_ENTRIES_MIN: Final = 64
 _STORED: Final = TERMINAL | {RecordState.AVAILABLE, RecordState.ARCHIVING}
 
@@ -34,7 +34,7 @@ class InFlight:
         self.start_offset = start_offset
         self.next_offset = start_offset
         """The first offset that was never acquired."""
-        self.batches: list[Batch] = []
+        self.batches: list[InFlightBatch] = []
         self.delivery_complete_count = 0
         self._firsts: list[int] = []
         # First offsets of runs that were available when they were added.
@@ -57,14 +57,14 @@ class InFlight:
                     f"{state.last_offset} behind {loaded.next_offset - 1}."
                 )
             if state.first_offset > loaded.next_offset:
-                gap = Run(loaded.next_offset, state.first_offset - 1, RecordState.AVAILABLE, 0)
-                loaded.append(Batch([gap], is_gap=True))
+                gap = RecordRun(loaded.next_offset, state.first_offset - 1, RecordState.AVAILABLE, 0)
+                loaded.append(InFlightBatch([gap], is_gap=True))
             if state.delivery_state not in _STORED:
                 raise CorruptRecord(f"A share-partition has the stored state {state.delivery_state}.")
-            run = Run(state.first_offset, state.last_offset, state.delivery_state, state.delivery_count)
+            run = RecordRun(state.first_offset, state.last_offset, state.delivery_state, state.delivery_count)
             if run.state in TERMINAL:
                 loaded.delivery_complete_count += len(run)
-            loaded.append(Batch([run]))
+            loaded.append(InFlightBatch([run]))
         loaded.move_start()
         return loaded
 
@@ -79,7 +79,7 @@ class InFlight:
     def run_count(self) -> int:
         return sum(len(batch.runs) for batch in self.batches)
 
-    def runs(self) -> Iterator[Run]:
+    def runs(self) -> Iterator[RecordRun]:
         for batch in self.batches:
             yield from batch.runs
 
@@ -107,7 +107,7 @@ class InFlight:
         index = self.floor(offset)
         return index if index >= 0 and self.batches[index].last >= offset else index + 1
 
-    def find(self, offset: int) -> Run | None:
+    def find(self, offset: int) -> RecordRun | None:
         """The run that has `offset`."""
         index = self.floor(offset)
         if index < 0:
@@ -116,7 +116,7 @@ class InFlight:
         run = batch.runs[batch.index_of(offset)]
         return run if run.first <= offset <= run.last else None
 
-    def overlapping(self, first: int, last: int) -> Iterator[tuple[Batch, Run]]:
+    def overlapping(self, first: int, last: int) -> Iterator[tuple[InFlightBatch, RecordRun]]:
         """The runs with offsets from `first` to `last`, while none is split."""
         for index in range(self.first_reaching(first), len(self.batches)):
             batch = self.batches[index]
@@ -127,7 +127,7 @@ class InFlight:
 
     # --- changes -----------------------------------------------------------------------------------------------------
 
-    def append(self, batch: Batch) -> None:
+    def append(self, batch: InFlightBatch) -> None:
         """Add a batch behind all others."""
         assert batch.first >= self.next_offset, "batches follow each other"
         if not self.batches:
@@ -139,7 +139,7 @@ class InFlight:
             if run.is_available:
                 self.note_available(run.first)
 
-    def replace(self, index: int, batches: Sequence[Batch]) -> None:
+    def replace(self, index: int, batches: Sequence[InFlightBatch]) -> None:
         """Put `batches` in the place of one, whose offsets they have."""
         self.batches[index : index + 1] = batches
         self._firsts[index : index + 1] = [batch.first for batch in batches]
@@ -157,7 +157,7 @@ class InFlight:
             heapify(heap)
             self._available_max = 2 * len(heap) + _HEAP_ENTRIES_MIN
 
-    def note_locked(self, run: Run) -> None:
+    def note_locked(self, run: RecordRun) -> None:
         """`run` was acquired, or its lock renewed."""
         heap = self._locks
         heappush(heap, (run.locked_until, run.first, run.last))
@@ -183,7 +183,7 @@ class InFlight:
             heappop(heap)
         return math.inf
 
-    def take_expired(self, now: float) -> list[Run]:
+    def take_expired(self, now: float) -> list[RecordRun]:
         """The runs whose locks have ended, in order of the locks. They stay as they are."""
         heap, expired = self._locks, []
         while heap and heap[0][0] <= now:
@@ -193,7 +193,7 @@ class InFlight:
             ]
         return list(dict.fromkeys(expired))
 
-    def cut(self, batch: Batch, run: Run, first: int, last: int) -> Run:
+    def cut(self, batch: InFlightBatch, run: RecordRun, first: int, last: int) -> RecordRun:
         """The part of `run` from `first` to `last`, as a run of its own."""
         end = run.last
         part = batch.cut(run, first, last)
@@ -201,7 +201,7 @@ class InFlight:
             self.note_available(part.last + 1)
         return part
 
-    def join(self, run: Run) -> None:
+    def join(self, run: RecordRun) -> None:
         """Join `run` with the neighbours of its batch that are alike."""
         self.batches[self.floor(run.first)].join(run)
 
@@ -217,7 +217,7 @@ class InFlight:
             self.move_start()
         return archived
 
-    def finish(self, run: Run, state: int) -> None:
+    def finish(self, run: RecordRun, state: int) -> None:
         """The records of `run` are done, in a terminal state."""
         run.state = state
         run.member, run.locked_until = NO_MEMBER, NO_LOCK
@@ -257,14 +257,14 @@ class InFlight:
         self.next_offset = max(self.next_offset, offset)
         self.move_start()
 
-    def _forget(self, runs: Iterable[Run]) -> None:
+    def _forget(self, runs: Iterable[RecordRun]) -> None:
         for run in runs:
             if run.state in TERMINAL:
                 self.delivery_complete_count -= len(run)
             # A change of it that is under way, or a copy for the dead-letter topic, finds no records any more.
             run.first = run.last + 1
 
-    def _trim(self, run: Run, offset: int) -> None:
+    def _trim(self, run: RecordRun, offset: int) -> None:
         if run.first >= offset:
             return
         if run.state in TERMINAL:

@@ -1,7 +1,7 @@
 """The leader's side of share groups on one broker: all its share-partitions, and the sessions that fetch from them.
 
-A share-partition is loaded when a session first fetches it. It goes when this broker no longer leads the partition,
-when its state is found out of date, and when the group's last session on this broker has ended.
+A share-partition is loaded when a session first fetches it. It goes when this broker no longer leads the partition.
+It also goes when its state is found out of date, and when the group's last session on this broker has ended.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Before(NamedTuple):
     delivery_count_max: int
 
 
-class Run:
+class RecordRun:
     """Offsets from `first` to `last`, both included. While `before` is set, nothing else may change the run."""
 
     __slots__ = ("before", "delivery_count", "first", "last", "locked_until", "member", "state")
@@ -86,7 +86,7 @@ class Run:
         """Whether the records need no delivery any more, and that is stored."""
         return self.state in TERMINAL and self.before is None
 
-    def continues(self, other: Run) -> bool:
+    def continues(self, other: RecordRun) -> bool:
         """Whether this run and `other` before it may be one."""
         return (
             self.before is None
@@ -99,7 +99,7 @@ class Run:
         )
 
 
-class Batch:
+class InFlightBatch:
     """Neighbouring runs whose records were acquired together at first.
 
     `is_gap` marks offsets between stored states that no member had since: they are acquired as new ones.
@@ -107,7 +107,7 @@ class Batch:
 
     __slots__ = ("is_gap", "runs", "size")
 
-    def __init__(self, runs: list[Run], *, is_gap: bool = False) -> None:
+    def __init__(self, runs: list[RecordRun], *, is_gap: bool = False) -> None:
         self.runs = runs
         self.is_gap = is_gap
         self.size = runs[-1].last - runs[0].first + 1
@@ -125,7 +125,7 @@ class Batch:
         runs = self.runs
         return 0 if len(runs) == 1 else max(bisect_right(runs, offset, key=_first) - 1, 0)
 
-    def overlapping(self, first: int, last: int) -> Iterator[Run]:
+    def overlapping(self, first: int, last: int) -> Iterator[RecordRun]:
         """The runs with offsets from `first` to `last`, while none is split."""
         runs = self.runs
         for index in range(self.index_of(first), len(runs)):
@@ -135,18 +135,18 @@ class Batch:
             if run.last >= first:
                 yield run
 
-    def cut(self, run: Run, first: int, last: int) -> Run:
+    def cut(self, run: RecordRun, first: int, last: int) -> RecordRun:
         """The part of `run` from `first` to `last`, as a run of its own; what is around it stays as it is."""
         assert run.before is None, "a run whose change is under way is not split"
         first, last = max(first, run.first), min(last, run.last)
         if first == run.first and last == run.last:
             return run
         index = self.index_of(run.first)
-        part = Run(first, last, run.state, run.delivery_count, run.member, run.locked_until)
+        part = RecordRun(first, last, run.state, run.delivery_count, run.member, run.locked_until)
         pieces = [part]
         if last < run.last:
             pieces.append(
-                Run(last + 1, run.last, run.state, run.delivery_count, run.member, run.locked_until)
+                RecordRun(last + 1, run.last, run.state, run.delivery_count, run.member, run.locked_until)
             )
         if first > run.first:
             run.last = first - 1
@@ -156,7 +156,7 @@ class Batch:
             self.runs[index : index + 1] = pieces
         return part
 
-    def join(self, run: Run) -> None:
+    def join(self, run: RecordRun) -> None:
         """Join `run` with its neighbours where they are alike. `run` may go into the one before it."""
         runs = self.runs
         index = self.index_of(run.first)

@@ -71,7 +71,7 @@ class ShareSession:
                 f"A share session has {FETCH_SESSION_PARTITIONS_MAX} partitions at most, not {len(self.targets)}."
             )
 
-    def rotated(self) -> list[Target]:
+    def next_targets(self) -> list[Target]:
         """The partitions in the order of the next fetch."""
         targets = list(self.targets)
         first = self.turns % len(targets) if targets else 0

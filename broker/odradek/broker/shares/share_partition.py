@@ -22,14 +22,13 @@ from odradek.broker.replication.blocking import BlockingWork
 from odradek.broker.replication.partition import Partition
 from odradek.broker.share_states.states import NOT_STARTED, ShareKey, ShareStates
 from odradek.broker.shares import acknowledgement
-from odradek.broker.shares.acknowledgement import AcknowledgedBatch, Change, DeadLetter
-from odradek.broker.shares.acquisition import AcquiredRecords, Terms, acquire
+from odradek.broker.shares.acknowledgement import AcknowledgedBatch, DeadLetter, PendingChange
+from odradek.broker.shares.acquisition import AcquiredRange, Terms, acquire
 from odradek.broker.shares.dead_letters import DeadLetters, UndeliverableRecords
-from odradek.broker.shares.group_rules import GroupRules
+from odradek.broker.shares.group_rules import GroupRules, find_start_offset
 from odradek.broker.shares.in_flight import InFlight
 from odradek.broker.shares.record_batches import RecordBatches
 from odradek.broker.shares.runs import RecordState
-from odradek.broker.shares.start_offsets import find_start_offset
 from odradek.broker.shares.state_writer import REPLACED, StateWriter, as_seen_by_members
 from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import NotLeaderOrFollower, OdradekError, OffsetOutOfRange
@@ -132,7 +131,7 @@ class SharePartition:
         ):
             refusal = partition.gone or partition.replica.refusal
             self.close(
-                refusal or NotLeaderOrFollower(f"{partition.topic_partition} has begun to be led anew.")
+                refusal or NotLeaderOrFollower(f"{partition.topic_partition} was led elsewhere since.")
             )
         if self.failure is not None:
             raise self.failure.with_traceback(None)
@@ -221,7 +220,7 @@ class SharePartition:
         replica.bytes_out -= records.size
         return Readable(offset, records)
 
-    def acquire(self, readable: Readable, wanted: Wanted) -> tuple[list[AcquiredRecords], FileSlice | None]:
+    def acquire(self, readable: Readable, wanted: Wanted) -> tuple[list[AcquiredRange], FileSlice | None]:
         """Acquire from what `read` gave in this turn of the loop: the offsets, and the batches that have them."""
         in_flight, rules = self.in_flight, self._current_rules()
         partition, records = self.partition, readable.records
@@ -272,7 +271,7 @@ class SharePartition:
             acknowledgement.release(self.in_flight, member, self._current_rules().of_acknowledgement)
         )
 
-    def _store(self, change: Change) -> asyncio.Future[None] | None:
+    def _store(self, change: PendingChange) -> asyncio.Future[None] | None:
         writer, in_flight = self._writer, self._in_flight
         assert writer is not None and in_flight is not None, "records are acquired once they are loaded"
         if change.is_empty:
@@ -323,11 +322,11 @@ class SharePartition:
         )
         if not change.is_empty:
             # Whether or not it is stored, the locks are over.
-            writer.store(change, lambda failure: self._expired(change, failure))
+            writer.store(change, lambda failure: self._settle_expired(change, failure))
             self._schedule_offers()
         self._set_timer()
 
-    def _expired(self, change: Change, failure: Exception | None) -> None:
+    def _settle_expired(self, change: PendingChange, failure: Exception | None) -> None:
         assert self._in_flight is not None
         acknowledgement.commit(self._in_flight, change)
         if failure is not None:
@@ -367,9 +366,9 @@ class SharePartition:
                 return
             change = acknowledgement.finish_dead_letter(in_flight, letter)
             if not change.is_empty:
-                writer.store(change, partial(self._archived, change))
+                writer.store(change, partial(self._settle_archived, change))
 
-    def _archived(self, change: Change, _: Exception | None) -> None:
+    def _settle_archived(self, change: PendingChange, _: Exception | None) -> None:
         assert self._in_flight is not None
         acknowledgement.commit(self._in_flight, change)
         self._schedule_offers()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from odradek.broker.share_states.states import ShareKey, ShareStates, StateBatch, StateChange
-from odradek.broker.shares.acknowledgement import Change
+from odradek.broker.shares.acknowledgement import PendingChange
 from odradek.broker.shares.in_flight import InFlight
 from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import (
@@ -69,12 +69,12 @@ class StateWriter:
         self._state_epoch = state_epoch
         self._leader_epoch = leader_epoch
         self._tasks = tasks
-        self._waiting: deque[tuple[Change, OnStored]] = deque()
+        self._waiting: deque[tuple[PendingChange, OnStored]] = deque()
         self._is_writing = False
         self.failure: Exception | None = None
         """Why nothing is written any more."""
 
-    def store(self, change: Change, on_stored: OnStored) -> None:
+    def store(self, change: PendingChange, on_stored: OnStored) -> None:
         """Write `change`, and call `on_stored`, in a later turn of the loop unless the broker stops."""
         if self._tasks.is_closed:
             on_stored(_stopping())
@@ -85,7 +85,7 @@ class StateWriter:
             self._tasks.start(self._write_all(), name=f"write {self._key.coordinator_key}")
 
     async def _write_all(self) -> None:
-        taken: list[tuple[Change, OnStored]] = []
+        taken: list[tuple[PendingChange, OnStored]] = []
         try:
             while self._waiting:
                 taken, batches = self._take()
@@ -100,7 +100,7 @@ class StateWriter:
             for _, on_stored in left:
                 on_stored(_stopping())
 
-    def _take(self) -> tuple[list[tuple[Change, OnStored]], list[StateBatch]]:
+    def _take(self) -> tuple[list[tuple[PendingChange, OnStored]], list[StateBatch]]:
         taken = [self._waiting.popleft()]
         batches = list(taken[0][0].states)
         while self._waiting and not overlap(batches, self._waiting[0][0].states):

@@ -44,7 +44,7 @@ class AskedPartition(Protocol):
     def acknowledgement_batches(self) -> Sequence[AskedBatch]: ...
 
 
-class AskedTopic(Protocol):
+class AcknowledgedTopic(Protocol):
     """A topic of either request."""
 
     topic_id: UUID | None
@@ -71,7 +71,7 @@ def check_member(
     return SessionKey(group_id, member_id)
 
 
-def has_acknowledgements(topics: Iterable[AskedTopic]) -> bool:
+def has_acknowledgements(topics: Iterable[AcknowledgedTopic]) -> bool:
     return any(asked.acknowledgement_batches for topic in topics for asked in topic.partitions)
 
 
@@ -93,7 +93,7 @@ class Acknowledging:
 
 
 async def acknowledge(
-    topics: Iterable[AskedTopic],
+    topics: Iterable[AcknowledgedTopic],
     context: RequestContext[SharesParts],
     session_key: SessionKey,
     *,
@@ -115,7 +115,7 @@ async def acknowledge(
             if turn.is_over(1 + sum(len(batch.acknowledge_types) for batch in asked.acknowledgement_batches)):
                 await turn.next()
             try:
-                batches = _checked(asked.acknowledgement_batches, context, is_renewal=is_renewal)
+                batches = _check_batches(asked.acknowledgement_batches, context, is_renewal=is_renewal)
                 if not may_read(topic_id):
                     raise TopicAuthorizationFailed("Topic authorization failed.")
                 leader = context.broker.leader
@@ -128,7 +128,7 @@ async def acknowledge(
     return making
 
 
-def _checked(
+def _check_batches(
     batches: Iterable[AskedBatch], context: RequestContext[SharesParts], *, is_renewal: bool
 ) -> list[AcknowledgedBatch]:
     """Raises InvalidRequest for batches that no client should send."""

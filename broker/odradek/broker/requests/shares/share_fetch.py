@@ -26,7 +26,7 @@ from odradek.broker.requests.shares.acknowledgements import (
     has_acknowledgements,
 )
 from odradek.broker.requests.shares.leaders import leaders_of
-from odradek.broker.requests.shares.waiting_fetch import WaitingFetch
+from odradek.broker.requests.shares.waiting_fetch import MemberFetch
 from odradek.broker.shares.sessions import FINAL_EPOCH, INITIAL_EPOCH, SessionKey, ShareSession, Target
 from odradek.broker.shares.share_partition import Wanted
 from odradek.foundation.errors import InvalidRequest, RequestError, ShareSessionLimitReached
@@ -70,7 +70,7 @@ async def answer_request(
         may_read=may_read,
         keeps_empty=False,
     )
-    fetch: WaitingFetch | None = None
+    fetch: MemberFetch | None = None
     failures: dict[Target, Exception] = {}
     throttle_ms = 0
     if session is not None and not request.is_renew_ack and min(request.max_records, request.max_bytes) > 0:
@@ -92,7 +92,7 @@ def _targets(session: ShareSession, may_read: MayRead) -> tuple[list[Target], di
     """The partitions to fetch, and the failures of those that the client may not read."""
     targets: list[Target] = []
     failures: dict[Target, Exception] = {}
-    for target in session.rotated():
+    for target in session.next_targets():
         if may_read(target[0]):
             targets.append(target)
         else:
@@ -149,13 +149,13 @@ def _session(
 
 def _fetch(
     request: ShareFetchRequest, context: RequestContext[SharesParts], session: ShareSession
-) -> WaitingFetch:
+) -> MemberFetch:
     broker = context.broker
     bytes_max = min(request.max_bytes, broker.settings.fetch_max_bytes)
     if broker.throttling is not None:
         quota_bytes = broker.throttling.fetch_bytes_max(context)
         bytes_max = bytes_max if quota_bytes is None else min(bytes_max, quota_bytes)
-    return WaitingFetch(
+    return MemberFetch(
         broker.leader,
         broker.purgatory,
         session,
@@ -173,7 +173,7 @@ def _fetch(
 def _answer(
     context: RequestContext[SharesParts],
     key: SessionKey,
-    fetch: WaitingFetch | None,
+    fetch: MemberFetch | None,
     failures: Mapping[Target, Exception],
     acknowledged: Mapping[Target, Exception | None],
     throttle_ms: int,
@@ -196,7 +196,7 @@ def _answer(
 
 
 def _results(
-    fetch: WaitingFetch | None,
+    fetch: MemberFetch | None,
     failures: Mapping[Target, Exception],
     acknowledged: Mapping[Target, Exception | None],
 ) -> Sequence[SharedPartition]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from odradek.broker.replication.purgatory import Purgatory
-from odradek.broker.shares.acquisition import AcquiredRecords
+from odradek.broker.shares.acquisition import AcquiredRange
 from odradek.broker.shares.leader import ShareLeader
 from odradek.broker.shares.sessions import ShareSession, Target
 from odradek.broker.shares.share_partition import Readable, SharePartition, Wanted
@@ -34,10 +34,10 @@ class Acquired(NamedTuple):
     """What a fetch gives of one share-partition."""
 
     records: FileSlice
-    offsets: Sequence[AcquiredRecords]
+    offsets: Sequence[AcquiredRange]
 
 
-class WaitingFetch:
+class MemberFetch:
     """One fetch of a session. `acquired` and `failures` have what it has come to, by partition."""
 
     def __init__(
