@@ -65,6 +65,8 @@ _STREAMS_MEMBER: Final = {
     **dict.fromkeys(("instance_id", "rack_id", "topology", "user_endpoint", "task_offsets", "task_end_offsets")),
     **dict.fromkeys(("active_tasks", "standby_tasks", "warmup_tasks", "client_tags"), ()),
 }  # fmt: skip
+_SHARE_MEMBER: Final = {"group_id": "g", "member_id": "m", "is_renew_ack": False}
+_NOT_ACKNOWLEDGED: Final = {"partition_index": 0, "acknowledgement_batches": []}
 ROWS: Final[dict[str, LargeRequest]] = {
     "metadata": LargeRequest(
         ApiKey.METADATA,
@@ -494,6 +496,27 @@ ROWS: Final[dict[str, LargeRequest]] = {
             "acks": 1,
             "topic_data": _topics(count, partition_data=[{"index": 0, "records": None}]),
             **_TIMEOUT,
+        },
+    ),
+    "share fetch": LargeRequest(
+        ApiKey.SHARE_FETCH,
+        2,
+        lambda count: {
+            **_SHARE_MEMBER,
+            "share_session_epoch": 0,
+            **dict.fromkeys(("max_wait", "min_bytes", "max_records", "batch_size"), 1),
+            "max_bytes": 1 << 20,
+            "topics": [{"topic_id": one, "partitions": [_NOT_ACKNOWLEDGED]} for one in _ids(count)],
+            "forgotten_topics_data": [],
+        },
+    ),
+    "share acknowledge": LargeRequest(
+        ApiKey.SHARE_ACKNOWLEDGE,
+        2,
+        lambda count: {
+            **_SHARE_MEMBER,
+            "share_session_epoch": 1,
+            "topics": [{"topic_id": one, "partitions": [_NOT_ACKNOWLEDGED]} for one in _ids(count)],
         },
     ),
 }

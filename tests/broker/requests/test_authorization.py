@@ -43,6 +43,8 @@ FILTERED = {
     ApiKey.EXPIRE_DELEGATION_TOKEN,
     ApiKey.PRODUCE,
     ApiKey.FETCH,
+    ApiKey.SHARE_FETCH,
+    ApiKey.SHARE_ACKNOWLEDGE,
 }
 
 

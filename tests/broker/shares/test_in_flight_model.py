@@ -207,7 +207,7 @@ class InFlightModel(RuleBasedStateMachine):
                 self.real, member, [said], self.limits, now=self.now, locked_until=locked_until
             )
         except (InvalidRecordState, InvalidRequest):
-            assert not may or last >= self.next or not named or first not in self.records
+            assert not may or not named or not {first, last} <= self.records.keys()
             self.renew_refused(named, said, member, locked_until)
             return
         assert may

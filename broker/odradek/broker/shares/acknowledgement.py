@@ -52,6 +52,9 @@ _STATES: Final = {
     AcknowledgeType.REJECT: RecordState.ARCHIVED,
 }
 
+# Types of one batch that are applied without a pass over what they split.
+_CUTS_ONE_BY_ONE_MAX: Final = 8
+
 _NOT_ACQUIRED: Final = "The records cannot be acknowledged: they are not acquired."
 _UNDER_WAY: Final = "The record state is invalid. The acknowledgement of delivery could not be completed."
 
@@ -235,7 +238,7 @@ class _Changing:
         self.states.append(StateBatch(run.first, run.last, state, run.delivery_count))
 
     def build(self) -> PendingChange:
-        return PendingChange(self.runs, _join_states(self.states), self.dead_letters)
+        return PendingChange(self.runs, join_states(self.states), self.dead_letters)
 
 
 def _find_runs(in_flight: InFlight, batch: AcknowledgedBatch) -> Iterator[tuple[RecordRun, int]]:
@@ -244,7 +247,10 @@ def _find_runs(in_flight: InFlight, batch: AcknowledgedBatch) -> Iterator[tuple[
     if batch.last < start_offset:
         return  # done already
     _require_known(in_flight, batch)
-    for first, last, kind in _segments(batch):
+    segments = list(_segments(batch))
+    if len(segments) > _CUTS_ONE_BY_ONE_MAX:
+        in_flight.split(batch.first, batch.last, [first for first, _, _ in segments])
+    for first, last, kind in segments:
         first = max(first, start_offset)
         if first > last:
             continue
@@ -286,7 +292,7 @@ def _check_owner(run: RecordRun, member: str) -> None:
         raise InvalidRecordState("Another member has acquired the records.")
 
 
-def _join_states(states: list[StateBatch]) -> list[StateBatch]:
+def join_states(states: Iterable[StateBatch]) -> list[StateBatch]:
     """The states in order of offsets, neighbours alike as one."""
     joined: list[StateBatch] = []
     for state in sorted(states):

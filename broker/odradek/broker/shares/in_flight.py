@@ -201,6 +201,13 @@ class InFlight:
             self.note_available(part.last + 1)
         return part
 
+    def split(self, first: int, last: int, offsets: Sequence[int]) -> None:
+        """Let acquired runs from `first` to `last` end before each of `offsets`."""
+        for index in range(self.first_reaching(first), self.floor(last) + 1):
+            batch = self.batches[index]
+            if batch.last > batch.first:
+                batch.split(offsets)
+
     def join(self, run: RecordRun) -> None:
         """Join `run` with the neighbours of its batch that are alike."""
         self.batches[self.floor(run.first)].join(run)

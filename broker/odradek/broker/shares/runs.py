@@ -10,7 +10,7 @@ number. A batch keeps the size with which it was acquired: what is delivered too
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Final
 
@@ -155,6 +155,26 @@ class InFlightBatch:
         else:
             self.runs[index : index + 1] = pieces
         return part
+
+    def split(self, offsets: Sequence[int]) -> None:
+        """Let acquired runs end before each of `offsets`, which are in order; others stay as they are.
+
+        Many cuts cost one pass.
+        """
+        runs: list[RecordRun] = []
+        for run in self.runs:
+            runs.append(run)
+            if run.state != RecordState.ACQUIRED or run.before is not None:
+                continue
+            inside = range(bisect_right(offsets, run.first), bisect_right(offsets, run.last))
+            for index in inside:
+                first = offsets[index]
+                rest = RecordRun(
+                    first, runs[-1].last, run.state, run.delivery_count, run.member, run.locked_until
+                )
+                runs[-1].last = first - 1
+                runs.append(rest)
+        self.runs = runs
 
     def join(self, run: RecordRun) -> None:
         """Join `run` with its neighbours where they are alike. `run` may go into the one before it."""

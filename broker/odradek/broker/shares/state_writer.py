@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from odradek.broker.share_states.states import ShareKey, ShareStates, StateBatch, StateChange
-from odradek.broker.shares.acknowledgement import PendingChange
+from odradek.broker.shares.acknowledgement import PendingChange, join_states
 from odradek.broker.shares.in_flight import InFlight
 from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import (
@@ -121,7 +121,7 @@ class StateWriter:
             leader_epoch=self._leader_epoch,
             start_offset=start,
             delivery_complete_count=in_flight.delivery_complete_count,
-            batches=kept,
+            batches=join_states(kept),
         )
         try:
             await self._states.write(self._key, change)

@@ -11,9 +11,10 @@ acquired are always sent: they would be locked for nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Final
+from typing import Final, cast
+from uuid import UUID
 
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.parts import SharesParts
@@ -26,11 +27,12 @@ from odradek.broker.requests.shares.acknowledgements import (
     has_acknowledgements,
 )
 from odradek.broker.requests.shares.leaders import leaders_of
-from odradek.broker.requests.shares.waiting_fetch import MemberFetch
+from odradek.broker.requests.shares.waiting_fetch import Acquired, MemberFetch
 from odradek.broker.shares.sessions import FINAL_EPOCH, INITIAL_EPOCH, SessionKey, ShareSession, Target
 from odradek.broker.shares.share_partition import Wanted
 from odradek.foundation.errors import InvalidRequest, RequestError, ShareSessionLimitReached
 from odradek.foundation.security_errors import TopicAuthorizationFailed
+from odradek.foundation.turn_limits import REQUEST_ELEMENTS_PER_TURN_MAX
 from odradek.wire.protocol.errors import error_code, error_message
 from odradek.wire.protocol.frames import Frame, size_of
 from odradek.wire.protocol.hot.share_fetch_response import SharedPartition, pack_share_fetch_response
@@ -85,7 +87,7 @@ async def answer_request(
     acknowledged = await acknowledging.settle()
     if request.share_session_epoch == FINAL_EPOCH:
         await context.broker.leader.close_session(key)
-    return _answer(context, key, fetch, failures, acknowledged, throttle_ms)
+    return await _answer(context, key, fetch, failures, acknowledged, throttle_ms)
 
 
 def _targets(session: ShareSession, may_read: MayRead) -> tuple[list[Target], dict[Target, Exception]]:
@@ -132,7 +134,18 @@ def _session(
         session = leader.open_session(key, context.connection)
     else:
         session = leader.sessions.advance(key, epoch)
-    session.update(
+    asked = _asked_targets(request)
+    try:
+        session.update(*asked)
+    except RequestError:
+        leader.sessions.remove(key)
+        raise
+    return session
+
+
+def _asked_targets(request: ShareFetchRequest) -> tuple[Iterable[Target], Iterable[Target]]:
+    """The partitions that a request adds to its session, and those that it takes out."""
+    return (
         (
             (topic.topic_id or NO_TOPIC, asked.partition_index)
             for topic in request.topics
@@ -144,7 +157,6 @@ def _session(
             for index in topic.partitions
         ),
     )
-    return session
 
 
 def _fetch(
@@ -170,7 +182,7 @@ def _fetch(
     )
 
 
-def _answer(
+async def _answer(
     context: RequestContext[SharesParts],
     key: SessionKey,
     fetch: MemberFetch | None,
@@ -178,33 +190,39 @@ def _answer(
     acknowledged: Mapping[Target, Exception | None],
     throttle_ms: int,
 ) -> Frame:
-    results = _results(fetch, failures, acknowledged)
-    frame = pack_share_fetch_response(
-        context.header.correlation_id,
-        results,
-        lock_timeout_ms=context.broker.leader.rules(key.group_id).lock_ms,
-        throttle_ms=throttle_ms,
-        leaders=leaders_of(context, {**acknowledged, **failures}),
-    )
+    acquired = {} if fetch is None else fetch.acquired
+    lock_timeout_ms = context.broker.leader.rules(key.group_id).lock_ms
+
+    def pack() -> Frame:
+        return pack_share_fetch_response(
+            context.header.correlation_id,
+            _results(acquired, failures, acknowledged),
+            lock_timeout_ms=lock_timeout_ms,
+            throttle_ms=throttle_ms,
+            leaders=leaders_of(context, {**acknowledged, **failures}),
+        )
+
+    # The thread packs many partitions.
+    is_short = len(acquired) + len(failures) + len(acknowledged) <= REQUEST_ELEMENTS_PER_TURN_MAX
+    frame = pack() if is_short else await context.broker.long_work.submit(pack)
     throttling = context.broker.throttling
-    if throttling is not None and fetch is not None:
-        throttle_ms = throttling.count_fetched(context, size_of(frame))
-        if throttle_ms:
-            version = context.header.api_version
-            return with_throttle_time(context.header.api_key, version, frame, throttle_ms)  # type: ignore[return-value]
-    return frame
+    if throttling is None or fetch is None:
+        return frame
+    throttle_ms = throttling.count_fetched(context, size_of(frame))
+    header = context.header
+    return cast(Frame, with_throttle_time(header.api_key, header.api_version, frame, throttle_ms))
 
 
 def _results(
-    fetch: MemberFetch | None,
+    acquired: Mapping[Target, Acquired],
     failures: Mapping[Target, Exception],
     acknowledged: Mapping[Target, Exception | None],
 ) -> Sequence[SharedPartition]:
     """The partitions of the answer, those of one topic beside each other."""
-    acquired = {} if fetch is None else fetch.acquired
-    results: list[SharedPartition] = []
-    for target in sorted({*acquired, *failures, *acknowledged}):
+    by_topic: dict[UUID, list[SharedPartition]] = {}
+    for target in dict.fromkeys((*acquired, *failures, *acknowledged)):
         one = SharedPartition(target[0].bytes, target[1])
+        by_topic.setdefault(target[0], []).append(one)
         failure = failures.get(target)
         if failure is not None:
             one.error_code, one.error_message = error_code(failure), error_message(failure)
@@ -215,8 +233,7 @@ def _results(
         given = acquired.get(target)
         if given is not None:
             one.records, one.acquired = given
-        results.append(one)
-    return results
+    return [one for parts in by_topic.values() for one in parts]
 
 
 def _refuse(correlation_id: int, error: RequestError) -> Frame:

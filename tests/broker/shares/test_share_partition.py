@@ -1,0 +1,198 @@
+"""A share-partition at work: dead letters, writes that fail or wait, and what its state costs."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+
+import pytest
+
+from odradek.broker.share_states.states import ShareState, StateBatch
+from odradek.broker.shares import acknowledgement
+from odradek.broker.shares.acknowledgement import AcknowledgedBatch, DeliveryRules
+from odradek.broker.shares.acquisition import Terms, acquire
+from odradek.broker.shares.dead_letters import UndeliverableRecords
+from odradek.broker.shares.in_flight import InFlight
+from odradek.broker.shares.record_batches import FoundBatch, RecordBatches
+from odradek.broker.shares.state_writer import overlap
+from odradek.foundation.errors import KafkaStorageError
+from tests.broker.requests.test_share_fetch import begun, set_group
+from tests.support.share_consumer import ACCEPT, REJECT, RELEASE, ShareConsumer
+from tests.support.whole_broker import WholeBroker
+
+ARCHIVING, ARCHIVED = 3, 4
+LIMIT = 2000
+RATIO_MAX = 8
+
+
+class MemoryDeadLetters:
+    """Keeps what it is sent; `go` lets it."""
+
+    def __init__(self) -> None:
+        self.sent: list[UndeliverableRecords] = []
+        self.fail_with: Exception | None = None
+        self.go = asyncio.Event()
+
+    async def send(self, records: UndeliverableRecords) -> None:
+        await self.go.wait()
+        if self.fail_with is not None:
+            raise self.fail_with
+        self.sent.append(records)
+
+
+def with_dead_letters(broker: WholeBroker) -> MemoryDeadLetters:
+    leader = broker.broker.coordinators.share_leader
+    letters = MemoryDeadLetters()
+    leader._parts = leader._parts._replace(dead_letters=letters)
+    for share_partition in leader._by_key.values():
+        share_partition._parts = leader._parts
+    return letters
+
+
+async def test_a_rejected_record_is_archived_once_it_is_a_dead_letter() -> None:
+    broker, states, member = await begun(batches=2)
+    letters = with_dead_letters(broker)
+    await set_group(broker, "g", **{"errors.deadletterqueue.topic.name": "dlq.t"})
+    assert await member.acquire(max_wait=100) == [(0, 1, 1)]
+    await member.must_acknowledge((0, 1, [REJECT, ACCEPT]))
+    assert states.states[member.key()].batches == (
+        StateBatch(0, 0, ARCHIVING, 1),
+        StateBatch(1, 1, 2, 1),
+    )
+    assert await member.acquire() == []
+    letters.go.set()
+    await asyncio.sleep(0.1)
+    assert letters.sent == [UndeliverableRecords(member.key(), "t", 0, 0, 1, is_rejected=True)]
+    assert states.changes[-1][1].batches == [StateBatch(0, 0, ARCHIVED, 1)]
+
+
+async def test_a_dead_letter_that_fails_archives_its_records_all_the_same(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    broker, states, member = await begun(batches=1)
+    letters = with_dead_letters(broker)
+    letters.fail_with = KafkaStorageError("no room")
+    letters.go.set()
+    await set_group(broker, "g", **{"errors.deadletterqueue.topic.name": "dlq.t"})
+    for delivery in range(1, 6):
+        assert await member.acquire(max_wait=100) == [(0, 0, delivery)]
+        await member.must_acknowledge((0, 0, [RELEASE]))
+    await asyncio.sleep(0.1)
+    assert states.states[member.key()].batches == (StateBatch(0, 0, ARCHIVED, 5),)
+    assert "are in no dead-letter topic" in caplog.text
+
+
+async def test_a_new_leader_sends_dead_letters_that_were_under_way() -> None:
+    broker, states, _ = await begun(batches=3)
+    letters = with_dead_letters(broker)
+    letters.go.set()
+    other = ShareConsumer(broker, group_id="h")
+    states.states[other.key()] = ShareState(0, 0, (StateBatch(0, 1, ARCHIVING, 5),))
+    assert await other.acquire(max_wait=100) == [(2, 2, 1)]
+    await asyncio.sleep(0.1)
+    assert [(one.first_offset, one.last_offset) for one in letters.sent] == [(0, 1)]
+    assert states.states[other.key()].batches == (StateBatch(0, 1, ARCHIVED, 5),)
+
+
+async def test_records_whose_acknowledgement_is_being_stored_belong_to_no_one_else() -> None:
+    broker, states, first = await begun(batches=1)
+    second = ShareConsumer(broker, member_id="n")
+    assert await first.acquire(max_wait=100) == [(0, 0, 1)]
+    states.go.clear()
+    storing = asyncio.ensure_future(first.acknowledge((0, 0, [RELEASE])))
+    await asyncio.sleep(0.1)
+    assert await second.acquire() == []
+    waiting = asyncio.ensure_future(second.acquire(max_wait=10_000))
+    await asyncio.sleep(0.1)
+    states.go.set()
+    assert (await storing).responses[0].partitions[0].error_code == 0
+    assert await waiting == [(0, 0, 2)]
+
+
+async def test_changes_that_come_during_a_write_share_the_next_one() -> None:
+    _, states, member = await begun(batches=10)
+    assert await member.acquire(max_wait=100) == [(0, 9, 1)]
+    states.go.clear()
+    epoch = member.epoch
+    answers = []
+    for offset in range(10):
+        asked = member.acknowledge((offset, offset, [ACCEPT]), share_session_epoch=epoch + offset)
+        answers.append(asyncio.ensure_future(asked))
+        await asyncio.sleep(0.1)
+    states.go.set()
+    codes = [(await one).responses[0].partitions[0].error_code for one in answers]
+    assert codes == [0] * 10
+    assert [change.batches for _, change in states.changes] == [
+        [StateBatch(0, 0, 2, 1)],
+        [StateBatch(1, 9, 2, 1)],
+    ]
+
+
+def test_offsets_in_common_are_found() -> None:
+    one, two = StateBatch(0, 4, 2, 1), StateBatch(8, 9, 2, 1)
+    assert overlap([one, two], [StateBatch(4, 4, 0, 1)])
+    assert overlap([one, two], [StateBatch(5, 8, 0, 1)])
+    assert not overlap([one, two], [StateBatch(5, 7, 0, 1), StateBatch(10, 12, 0, 1)])
+
+
+# --- costs ----------------------------------------------------------------------------------------------------------
+
+
+def terms(count: int) -> Terms:
+    return Terms("m", count, 1, False, count, 5, locked_until=30.0)
+
+
+def in_flight_of(count: int, *, batch_records: int = 1) -> InFlight:
+    """`count` records that a member has acquired."""
+    in_flight = InFlight(0)
+    batches = [
+        FoundBatch(first, first + batch_records - 1, first, 1) for first in range(0, count, batch_records)
+    ]
+    acquire(in_flight, terms(count), RecordBatches(batches), fetch_offset=0)
+    return in_flight
+
+
+def seconds_to_acknowledge_each(count: int) -> float:
+    """Processor time of one acknowledgement whose types differ from record to record, and of its commit."""
+    in_flight = in_flight_of(count, batch_records=count)
+    said = AcknowledgedBatch(0, count - 1, [ACCEPT, RELEASE] * (count // 2))
+    begin = time.thread_time()
+    change = acknowledgement.acknowledge(in_flight, "m", [said], DeliveryRules(5), now=0.0, locked_until=60.0)
+    acknowledgement.commit(in_flight, change)
+    return time.thread_time() - begin
+
+
+def test_an_acknowledgement_costs_as_much_as_it_names() -> None:
+    ratios = []
+    for _ in range(4):  # Other work of the machine may disturb one measurement: the best of them counts.
+        few, many = (seconds_to_acknowledge_each(size) for size in (LIMIT, 4 * LIMIT))
+        ratios.append(many / few)
+        if ratios[-1] < RATIO_MAX:
+            return
+    raise AssertionError(f"four times the records cost {min(ratios):.1f} times as much")
+
+
+def test_what_is_in_flight_is_bounded_by_its_records() -> None:
+    """Runs, batches and heaps stay as few as records, however often those are acquired, released and renewed."""
+    in_flight = InFlight(0)
+    batches = [FoundBatch(0, LIMIT - 1, 0, 1)]
+    rules = DeliveryRules(1_000_000)
+    for turn in range(50):
+        fetch_offset = in_flight.next_fetch_offset()
+        acquire(
+            in_flight,
+            Terms("m", LIMIT, 1, turn % 2 == 0, LIMIT, 1_000_000, locked_until=30.0 + turn),
+            RecordBatches(batches),
+            fetch_offset=fetch_offset,
+        )
+        said = AcknowledgedBatch(0, LIMIT - 1, [RELEASE, 4] * (LIMIT // 2))
+        change = acknowledgement.acknowledge(in_flight, "m", [said], rules, now=0.0, locked_until=40.0 + turn)
+        acknowledgement.commit(in_flight, change)
+        change = acknowledgement.release(in_flight, "m", rules)
+        acknowledgement.commit(in_flight, change)
+    assert in_flight.run_count <= LIMIT
+    assert len(in_flight._available) <= 2 * LIMIT + 64
+    assert len(in_flight._locks) <= 2 * LIMIT + 64
+    size = sum(sys.getsizeof(run) for run in in_flight.runs())
+    assert size <= LIMIT * 200
