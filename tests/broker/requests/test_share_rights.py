@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from tests.support.rights import GROUP, NO_GROUP, NO_TOPIC, READ, TOPIC, acl
 from tests.support.share_consumer import ACCEPT, ShareConsumer, with_memory_states
 from tests.support.whole_broker import WholeBroker
@@ -28,7 +30,6 @@ async def test_a_member_reads_its_group_and_each_topic() -> None:
 
 
 async def test_an_unknown_topic_is_no_matter_of_rights() -> None:
-    from uuid import UUID
 
     broker = await WholeBroker.start_guarded()
     with_memory_states(broker)

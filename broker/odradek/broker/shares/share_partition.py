@@ -22,7 +22,7 @@ from odradek.broker.replication.blocking import BlockingWork
 from odradek.broker.replication.partition import Partition
 from odradek.broker.share_states.states import NOT_STARTED, ShareKey, ShareStates
 from odradek.broker.shares import acknowledgement
-from odradek.broker.shares.acknowledgement import AcknowledgedBatch, DeadLetter, PendingChange
+from odradek.broker.shares.acknowledgement import AcknowledgedBatch, DeadLetter, DeliveryRules, PendingChange
 from odradek.broker.shares.acquisition import AcquiredRange, Terms, acquire
 from odradek.broker.shares.dead_letters import DeadLetters, UndeliverableRecords
 from odradek.broker.shares.group_rules import GroupRules, find_start_offset
@@ -247,6 +247,14 @@ class SharePartition:
         partition.replica.bytes_out += size
         return acquired, FileSlice(records.file, position, size)
 
+    def _delivery_rules(self) -> DeliveryRules:
+        rules = self._current_rules()
+        return DeliveryRules(
+            rules.delivery_count_max,
+            has_dead_letters=bool(rules.dead_letter_topic) and self._parts.dead_letters is not None,
+            may_renew=rules.may_renew,
+        )
+
     def acknowledge(self, member: str, batches: Sequence[AcknowledgedBatch]) -> asyncio.Future[None] | None:
         """Done once the acknowledgements are stored; None where nothing has to be. Raises why they do not count."""
         rules = self._current_rules()
@@ -257,7 +265,7 @@ class SharePartition:
                 in_flight,
                 member,
                 batches,
-                rules.of_acknowledgement,
+                self._delivery_rules(),
                 now=now,
                 locked_until=now + rules.lock_ms / 1000,
             )
@@ -267,9 +275,7 @@ class SharePartition:
 
     def release(self, member: str) -> asyncio.Future[None] | None:
         """Release what the member has; as `acknowledge`."""
-        return self._store(
-            acknowledgement.release(self.in_flight, member, self._current_rules().of_acknowledgement)
-        )
+        return self._store(acknowledgement.release(self.in_flight, member, self._delivery_rules()))
 
     def _store(self, change: PendingChange) -> asyncio.Future[None] | None:
         writer, in_flight = self._writer, self._in_flight
@@ -317,9 +323,7 @@ class SharePartition:
         in_flight, writer = self._in_flight, self._writer
         if self.failure is not None or in_flight is None or writer is None:
             return
-        change = acknowledgement.expire(
-            in_flight, self._current_rules().of_acknowledgement, now=self._loop.time()
-        )
+        change = acknowledgement.expire(in_flight, self._delivery_rules(), now=self._loop.time())
         if not change.is_empty:
             # Whether or not it is stored, the locks are over.
             writer.store(change, lambda failure: self._settle_expired(change, failure))

@@ -99,16 +99,15 @@ async def acknowledge(
     *,
     is_renewal: bool,
     may_read: MayRead,
-    keeps_empty: bool,
 ) -> Acknowledging:
-    """Make the acknowledgements of a request. `keeps_empty` names partitions without any too."""
+    """Make the acknowledgements of a request; partitions without any have no outcome."""
     making = Acknowledging()
     outcomes, stored = making.outcomes, making.stored
     turn = Turn(_OFFSETS_PER_TURN_MAX)
     for topic in topics:
         topic_id = topic.topic_id or NO_TOPIC
         for asked in topic.partitions:
-            if not asked.acknowledgement_batches and not keeps_empty:
+            if not asked.acknowledgement_batches:
                 continue
             target = (topic_id, asked.partition_index)
             outcomes[target] = None

@@ -39,7 +39,6 @@ async def answer_request(
             key,
             is_renewal=request.is_renew_ack,
             may_read=may_read,
-            keeps_empty=True,
         )
         outcomes = await acknowledging.settle()
         if request.share_session_epoch == FINAL_EPOCH:

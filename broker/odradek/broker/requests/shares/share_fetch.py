@@ -70,7 +70,6 @@ async def answer_request(
         key,
         is_renewal=request.is_renew_ack,
         may_read=may_read,
-        keeps_empty=False,
     )
     fetch: MemberFetch | None = None
     failures: dict[Target, Exception] = {}
