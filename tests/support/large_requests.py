@@ -13,6 +13,7 @@ from odradek.wire.protocol import codec, messages
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.consumer import build_subscription
 from odradek.wire.protocol.framing import SIZE_BYTES
+from tests.support.large_share_requests import share_acknowledge_fields, share_fetch_fields
 
 Fields = dict[str, Any]
 
@@ -65,8 +66,6 @@ _STREAMS_MEMBER: Final = {
     **dict.fromkeys(("instance_id", "rack_id", "topology", "user_endpoint", "task_offsets", "task_end_offsets")),
     **dict.fromkeys(("active_tasks", "standby_tasks", "warmup_tasks", "client_tags"), ()),
 }  # fmt: skip
-_SHARE_MEMBER: Final = {"group_id": "g", "member_id": "m", "is_renew_ack": False}
-_NOT_ACKNOWLEDGED: Final = {"partition_index": 0, "acknowledgement_batches": []}
 ROWS: Final[dict[str, LargeRequest]] = {
     "metadata": LargeRequest(
         ApiKey.METADATA,
@@ -498,25 +497,6 @@ ROWS: Final[dict[str, LargeRequest]] = {
             **_TIMEOUT,
         },
     ),
-    "share fetch": LargeRequest(
-        ApiKey.SHARE_FETCH,
-        2,
-        lambda count: {
-            **_SHARE_MEMBER,
-            "share_session_epoch": 0,
-            **dict.fromkeys(("max_wait", "min_bytes", "max_records", "batch_size"), 1),
-            "max_bytes": 1 << 20,
-            "topics": [{"topic_id": one, "partitions": [_NOT_ACKNOWLEDGED]} for one in _ids(count)],
-            "forgotten_topics_data": [],
-        },
-    ),
-    "share acknowledge": LargeRequest(
-        ApiKey.SHARE_ACKNOWLEDGE,
-        2,
-        lambda count: {
-            **_SHARE_MEMBER,
-            "share_session_epoch": 1,
-            "topics": [{"topic_id": one, "partitions": [_NOT_ACKNOWLEDGED]} for one in _ids(count)],
-        },
-    ),
+    "share fetch": LargeRequest(ApiKey.SHARE_FETCH, 2, share_fetch_fields),
+    "share acknowledge": LargeRequest(ApiKey.SHARE_ACKNOWLEDGE, 2, share_acknowledge_fields),
 }

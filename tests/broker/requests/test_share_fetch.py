@@ -9,7 +9,9 @@ from uuid import UUID
 import pytest
 
 from odradek.broker.share_states.states import ShareState, StateBatch
+from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.errors import CoordinatorNotAvailable, FencedLeaderEpoch
+from odradek.metadata.controller.client_configs import ClientConfigChange
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.records.batch import split
 from tests.support.share_consumer import (
@@ -382,3 +384,39 @@ async def test_records_of_aborted_transactions_are_archived() -> None:
     await broker.produce("t", b"after")
     assert await member.acquire() == [(3, 3, 1)]
     await member.must_acknowledge((0, 0, [ACCEPT]), (2, 3, [0, ACCEPT]))
+
+
+async def test_a_member_above_its_quota_waits_and_loses_no_records() -> None:
+    broker, _, member = await begun(batches=0)
+    for _ in range(3):
+        await broker.produce("t", b"x" * 50_000)
+    await broker.broker.control.controller.change_client_configs(
+        [ClientConfigChange(ClientEntity(client_id=""), {"consumer_byte_rate": "10000"})]
+    )
+    broker.dispatcher = broker.broker.listeners[0]._dispatch  # type: ignore[assignment]
+    answer = await member.fetch(max_wait=100, max_records=1)
+    assert (member.acquired, answer.throttle_time.total_seconds()) == ([(0, 0, 1)], 0)
+    answer = await member.fetch(max_records=2)
+    assert member.acquired == [(1, 1, 1)]
+    throttle_seconds = answer.throttle_time.total_seconds()
+    assert throttle_seconds > 0
+    # While it has to wait, nothing is acquired for it.
+    answer = await member.fetch(max_records=1)
+    assert member.acquired == []
+    assert answer.throttle_time.total_seconds() > 0
+    await asyncio.sleep(30)
+    assert await member.acquire(max_records=1) != []
+
+
+async def test_a_cluster_without_the_feature_has_no_share_groups() -> None:
+    broker, _, member = await begun()
+    updated = await broker.ask(
+        ApiKey.UPDATE_FEATURES,
+        1,
+        timeout=1000,
+        feature_updates=[{"feature": "share.version", "max_version_level": 0, "upgrade_type": 2}],
+        validate_only=False,
+    )
+    assert updated.error_code == 0, updated
+    assert (await member.fetch()).error_code == 35
+    assert (await member.acknowledge((0, 0, [ACCEPT]))).error_code == 35

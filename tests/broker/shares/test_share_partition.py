@@ -95,7 +95,7 @@ async def test_a_new_leader_sends_dead_letters_that_were_under_way() -> None:
     assert states.states[other.key()].batches == (StateBatch(0, 1, ARCHIVED, 5),)
 
 
-async def test_records_whose_acknowledgement_is_being_stored_belong_to_no_one_else() -> None:
+async def test_records_whose_acknowledgement_is_being_stored_wait_for_it() -> None:
     broker, states, first = await begun(batches=1)
     second = ShareConsumer(broker, member_id="n")
     assert await first.acquire(max_wait=100) == [(0, 0, 1)]

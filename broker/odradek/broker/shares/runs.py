@@ -159,7 +159,7 @@ class InFlightBatch:
     def split(self, offsets: Sequence[int]) -> None:
         """Let acquired runs end before each of `offsets`, which are in order; others stay as they are.
 
-        Many cuts cost one pass.
+        Many parts cost one pass.
         """
         runs: list[RecordRun] = []
         for run in self.runs:

@@ -133,7 +133,7 @@ def _session(
         session = leader.open_session(key, context.connection)
     else:
         session = leader.sessions.advance(key, epoch)
-    asked = _asked_targets(request)
+    asked = _list_asked(request)
     try:
         session.update(*asked)
     except RequestError:
@@ -142,7 +142,7 @@ def _session(
     return session
 
 
-def _asked_targets(request: ShareFetchRequest) -> tuple[Iterable[Target], Iterable[Target]]:
+def _list_asked(request: ShareFetchRequest) -> tuple[Iterable[Target], Iterable[Target]]:
     """The partitions that a request adds to its session, and those that it takes out."""
     return (
         (
