@@ -1,4 +1,4 @@
-"""A share-partition at work: dead letters, writes that fail or wait, and what its state costs."""
+"""A share-partition at work: writes that wait, and what its state costs."""
 
 from __future__ import annotations
 
@@ -6,93 +6,18 @@ import asyncio
 import sys
 import time
 
-import pytest
-
-from odradek.broker.share_states.states import ShareState, StateBatch
+from odradek.broker.share_states.states import StateBatch
 from odradek.broker.shares import acknowledgement
 from odradek.broker.shares.acknowledgement import AcknowledgedBatch, DeliveryRules
 from odradek.broker.shares.acquisition import Terms, acquire
-from odradek.broker.shares.dead_letters import UndeliverableRecords
 from odradek.broker.shares.in_flight import InFlight
 from odradek.broker.shares.record_batches import FoundBatch, RecordBatches
 from odradek.broker.shares.state_writer import overlap
-from odradek.foundation.errors import KafkaStorageError
-from tests.broker.requests.test_share_fetch import begun, set_group
-from tests.support.share_consumer import ACCEPT, REJECT, RELEASE, ShareConsumer
-from tests.support.whole_broker import WholeBroker
+from tests.broker.requests.test_share_fetch import begun
+from tests.support.share_consumer import ACCEPT, RELEASE, ShareConsumer
 
-ARCHIVING, ARCHIVED = 3, 4
 LIMIT = 2000
 RATIO_MAX = 8
-
-
-class MemoryDeadLetters:
-    """Keeps what it is sent; `go` lets it."""
-
-    def __init__(self) -> None:
-        self.sent: list[UndeliverableRecords] = []
-        self.fail_with: Exception | None = None
-        self.go = asyncio.Event()
-
-    async def send(self, records: UndeliverableRecords) -> None:
-        await self.go.wait()
-        if self.fail_with is not None:
-            raise self.fail_with
-        self.sent.append(records)
-
-
-def with_dead_letters(broker: WholeBroker) -> MemoryDeadLetters:
-    leader = broker.broker.coordinators.share_leader
-    letters = MemoryDeadLetters()
-    leader._parts = leader._parts._replace(dead_letters=letters)
-    for share_partition in leader._by_key.values():
-        share_partition._parts = leader._parts
-    return letters
-
-
-async def test_a_rejected_record_is_archived_once_it_is_a_dead_letter() -> None:
-    broker, states, member = await begun(batches=2)
-    letters = with_dead_letters(broker)
-    await set_group(broker, "g", **{"errors.deadletterqueue.topic.name": "dlq.t"})
-    assert await member.acquire(max_wait=100) == [(0, 1, 1)]
-    await member.must_acknowledge((0, 1, [REJECT, ACCEPT]))
-    assert states.states[member.key()].batches == (
-        StateBatch(0, 0, ARCHIVING, 1),
-        StateBatch(1, 1, 2, 1),
-    )
-    assert await member.acquire() == []
-    letters.go.set()
-    await asyncio.sleep(0.1)
-    assert letters.sent == [UndeliverableRecords(member.key(), "t", 0, 0, 1, is_rejected=True)]
-    assert states.changes[-1][1].batches == [StateBatch(0, 0, ARCHIVED, 1)]
-
-
-async def test_a_dead_letter_that_fails_archives_its_records_all_the_same(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    broker, states, member = await begun(batches=1)
-    letters = with_dead_letters(broker)
-    letters.fail_with = KafkaStorageError("no room")
-    letters.go.set()
-    await set_group(broker, "g", **{"errors.deadletterqueue.topic.name": "dlq.t"})
-    for delivery in range(1, 6):
-        assert await member.acquire(max_wait=100) == [(0, 0, delivery)]
-        await member.must_acknowledge((0, 0, [RELEASE]))
-    await asyncio.sleep(0.1)
-    assert states.states[member.key()].batches == (StateBatch(0, 0, ARCHIVED, 5),)
-    assert "are in no dead-letter topic" in caplog.text
-
-
-async def test_a_new_leader_sends_dead_letters_that_were_under_way() -> None:
-    broker, states, _ = await begun(batches=3)
-    letters = with_dead_letters(broker)
-    letters.go.set()
-    other = ShareConsumer(broker, group_id="h")
-    states.states[other.key()] = ShareState(0, 0, (StateBatch(0, 1, ARCHIVING, 5),))
-    assert await other.acquire(max_wait=100) == [(2, 2, 1)]
-    await asyncio.sleep(0.1)
-    assert [(one.first_offset, one.last_offset) for one in letters.sent] == [(0, 1)]
-    assert states.states[other.key()].batches == (StateBatch(0, 1, ARCHIVED, 5),)
 
 
 async def test_records_whose_acknowledgement_is_being_stored_wait_for_it() -> None:

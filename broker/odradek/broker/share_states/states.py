@@ -22,16 +22,6 @@ UNCHANGED: Final = -1
 ANY_LEADER_EPOCH: Final = -1
 
 
-class DeliveryState:
-    """The state of a record in a batch of states, by its number in Kafka. Locks are not stored."""
-
-    AVAILABLE: Final = 0
-    ACKNOWLEDGED: Final = 2
-    ARCHIVING: Final = 3
-    """A copy is on its way to the dead-letter topic (KIP-1191)."""
-    ARCHIVED: Final = 4
-
-
 class StateBatch(NamedTuple):
     """Records of one state: the offsets from the first to the last, both included."""
 

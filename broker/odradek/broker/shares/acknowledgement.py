@@ -6,9 +6,6 @@
     reject  acquired -> archived
     renew   acquired, with a new lock
 
-Where the group has a dead-letter topic, records that are rejected or delivered too often are `archiving` until their
-copies are there (KIP-1191).
-
 What a member asks for takes effect at once, and counts once it is stored. Until then its runs have `before`, so that no
 other member acquires or acknowledges them. When the write fails, they are as before, or available where their lock has
 ended. An expired lock counts whether or not that is stored, as in Kafka.
@@ -71,19 +68,7 @@ class DeliveryRules(NamedTuple):
     """What the group allows."""
 
     delivery_count_max: int
-    has_dead_letters: bool = False
     may_renew: bool = True
-
-
-class DeadLetter(NamedTuple):
-    """Records that go to the dead-letter topic before they are archived."""
-
-    run: RecordRun
-    first: int
-    last: int
-    delivery_count: int
-    is_rejected: bool
-    """Whether a member rejected them; else they were delivered too often."""
 
 
 class PendingChange(NamedTuple):
@@ -91,7 +76,6 @@ class PendingChange(NamedTuple):
 
     runs: list[RecordRun]
     states: list[StateBatch]
-    dead_letters: list[DeadLetter]
 
     @property
     def is_empty(self) -> bool:
@@ -158,9 +142,7 @@ def _settle(in_flight: InFlight, run: RecordRun) -> None:
         return  # the log starts behind it now
     if run.state == RecordState.AVAILABLE:
         in_flight.note_available(run.first)
-    if run.state != RecordState.ARCHIVING:
-        # Those have a copy under way, which knows its run.
-        in_flight.join(run)
+    in_flight.join(run)
 
 
 def roll_back(in_flight: InFlight, change: PendingChange, *, now: float) -> None:
@@ -186,16 +168,6 @@ def roll_back(in_flight: InFlight, change: PendingChange, *, now: float) -> None
     in_flight.move_start()
 
 
-def finish_dead_letter(in_flight: InFlight, letter: DeadLetter) -> PendingChange:
-    """The copies are in the dead-letter topic, or never will be: archive the records."""
-    run = letter.run
-    if not len(run):
-        return PendingChange([], [], [])  # the log starts behind it now
-    state = StateBatch(run.first, run.last, RecordState.ARCHIVED, letter.delivery_count)
-    in_flight.finish(run, RecordState.ARCHIVED)
-    return PendingChange([], [state], [])
-
-
 class _Changing:
     """A change while it is made."""
 
@@ -204,41 +176,33 @@ class _Changing:
         self._rules = rules
         self.runs: list[RecordRun] = []
         self.states: list[StateBatch] = []
-        self.dead_letters: list[DeadLetter] = []
 
     def acknowledge(self, run: RecordRun, kind: int, locked_until: float) -> None:
         if kind != AcknowledgeType.RENEW:
             state = _STATES.get(kind)
             if state is None:
                 raise InvalidRequest(f"There is no acknowledge type {kind}.")
-            is_rejected = kind == AcknowledgeType.REJECT
-            if is_rejected and self._rules.has_dead_letters:
-                state = RecordState.ARCHIVING
-            self.become(run, state, is_rejected=is_rejected)
+            self.become(run, state)
         elif not self._rules.may_renew:
             raise InvalidRecordState("Renewing acquisition locks is not enabled for the group.")
         else:
             run.locked_until = locked_until
             self._in_flight.note_locked(run)
 
-    def become(self, run: RecordRun, state: int, *, is_rejected: bool = False) -> None:
+    def become(self, run: RecordRun, state: int) -> None:
         """Begin the change of `run`. Records that were delivered too often do not become available again."""
         rules = self._rules
         if state == RecordState.AVAILABLE and run.delivery_count >= rules.delivery_count_max:
-            state = RecordState.ARCHIVING if rules.has_dead_letters else RecordState.ARCHIVED
+            state = RecordState.ARCHIVED
         run.before = Before(run.state, run.member, rules.delivery_count_max)
         run.state, run.member = state, NO_MEMBER
         if state in TERMINAL:
             self._in_flight.delivery_complete_count += len(run)
-        if state == RecordState.ARCHIVING:
-            self.dead_letters.append(
-                DeadLetter(run, run.first, run.last, run.delivery_count, is_rejected=is_rejected)
-            )
         self.runs.append(run)
         self.states.append(StateBatch(run.first, run.last, state, run.delivery_count))
 
     def build(self) -> PendingChange:
-        return PendingChange(self.runs, join_states(self.states), self.dead_letters)
+        return PendingChange(self.runs, join_states(self.states))
 
 
 def _find_runs(in_flight: InFlight, batch: AcknowledgedBatch) -> Iterator[tuple[RecordRun, int]]:

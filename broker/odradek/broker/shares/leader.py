@@ -15,7 +15,6 @@ from typing import Final
 from odradek.broker.replication.blocking import BlockingWork
 from odradek.broker.replication.hosted_partitions import HostedPartitions
 from odradek.broker.share_states.states import ShareKey, ShareStates
-from odradek.broker.shares.dead_letters import DeadLetters
 from odradek.broker.shares.group_rules import GroupRules, rules_of
 from odradek.broker.shares.sessions import SessionKey, ShareSession, ShareSessions
 from odradek.broker.shares.share_partition import SharePartition, SharePartitionParts
@@ -48,13 +47,12 @@ class ShareLeader:
         blocking: BlockingWork,
         settings: Settings,
         current_settings: Callable[[], Settings],
-        dead_letters: DeadLetters | None = None,
     ) -> None:
         self._partitions = partitions
         self._images = images
         self._current_settings = current_settings
         self._tasks = TaskOwner("shares")
-        self._parts = SharePartitionParts(states, dead_letters, blocking, self._tasks, clock.wall_ms)
+        self._parts = SharePartitionParts(states, blocking, self._tasks, clock.wall_ms)
         self._by_key: dict[ShareKey, SharePartition] = {}
         self._of_groups: dict[str, dict[ShareKey, SharePartition]] = {}
         self.sessions = ShareSessions(count_max=settings.group_share_max_share_sessions)

@@ -23,13 +23,11 @@ _first = attrgetter("first")
 
 
 class RecordState:
-    """The states of a record, by their numbers in Kafka."""
+    """The states of a record, by their numbers in Kafka, where 3 belongs to dead-letter topics (KIP-1191)."""
 
     AVAILABLE: Final = 0
     ACQUIRED: Final = 1
     ACKNOWLEDGED: Final = 2
-    ARCHIVING: Final = 3
-    """A copy is on its way to the dead-letter topic; then the record is archived."""
     ARCHIVED: Final = 4
 
 

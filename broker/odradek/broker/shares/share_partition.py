@@ -15,20 +15,17 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Final, Protocol
 
 from odradek.broker.replication.blocking import BlockingWork
 from odradek.broker.replication.partition import Partition
 from odradek.broker.share_states.states import NOT_STARTED, ShareKey, ShareStates
 from odradek.broker.shares import acknowledgement
-from odradek.broker.shares.acknowledgement import AcknowledgedBatch, DeadLetter, DeliveryRules, PendingChange
+from odradek.broker.shares.acknowledgement import AcknowledgedBatch, DeliveryRules, PendingChange
 from odradek.broker.shares.acquisition import AcquiredRange, Terms, acquire
-from odradek.broker.shares.dead_letters import DeadLetters, UndeliverableRecords
 from odradek.broker.shares.group_rules import GroupRules, find_start_offset
 from odradek.broker.shares.in_flight import InFlight
 from odradek.broker.shares.record_batches import RecordBatches
-from odradek.broker.shares.runs import RecordState
 from odradek.broker.shares.state_writer import REPLACED, StateWriter, as_seen_by_members
 from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import NotLeaderOrFollower, OdradekError, OffsetOutOfRange
@@ -70,7 +67,6 @@ class SharePartitionParts(NamedTuple):
     """What all share-partitions of a broker use."""
 
     states: ShareStates
-    dead_letters: DeadLetters | None
     blocking: BlockingWork
     tasks: TaskOwner
     wall_ms: Callable[[], int]
@@ -180,13 +176,6 @@ class SharePartition:
             tasks=self._parts.tasks,
         )
         self._in_flight = in_flight
-        self._send_dead_letters(
-            [
-                DeadLetter(run, run.first, run.last, run.delivery_count, is_rejected=False)
-                for run in in_flight.runs()
-                if run.state == RecordState.ARCHIVING
-            ]
-        )
         self._schedule_offers()
 
     # --- records for members -----------------------------------------------------------------------------------------
@@ -249,11 +238,7 @@ class SharePartition:
 
     def _delivery_rules(self) -> DeliveryRules:
         rules = self._current_rules()
-        return DeliveryRules(
-            rules.delivery_count_max,
-            has_dead_letters=bool(rules.dead_letter_topic) and self._parts.dead_letters is not None,
-            may_renew=rules.may_renew,
-        )
+        return DeliveryRules(rules.delivery_count_max, may_renew=rules.may_renew)
 
     def acknowledge(self, member: str, batches: Sequence[AcknowledgedBatch]) -> asyncio.Future[None] | None:
         """Done once the acknowledgements are stored; None where nothing has to be. Raises why they do not count."""
@@ -287,7 +272,6 @@ class SharePartition:
         def settle(failure: Exception | None) -> None:
             if failure is None:
                 acknowledgement.commit(in_flight, change)
-                self._send_dead_letters(change.dead_letters)
             else:
                 acknowledgement.roll_back(in_flight, change, now=self._loop.time())
                 if isinstance(failure, REPLACED):
@@ -338,43 +322,6 @@ class SharePartition:
             if isinstance(failure, REPLACED):
                 self.close(failure)
                 return
-        self._send_dead_letters(change.dead_letters)
-        self._schedule_offers()
-
-    # --- dead letters ------------------------------------------------------------------------------------------------
-
-    def _send_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
-        if letters and self.failure is None and not self._parts.tasks.is_closed:
-            self._parts.tasks.start(
-                self._deliver_dead_letters(letters), name=f"dead letters {self.key.coordinator_key}"
-            )
-
-    async def _deliver_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
-        for letter in letters:
-            try:
-                if self._parts.dead_letters is not None:
-                    await self._parts.dead_letters.send(
-                        UndeliverableRecords(
-                            self.key,
-                            self.partition.topic_partition.topic,
-                            letter.first,
-                            letter.last,
-                            letter.delivery_count,
-                            letter.is_rejected,
-                        )
-                    )
-            except Exception:
-                logger.exception("%r: records %d to %d are in no dead-letter topic", self, *letter[1:3])
-            in_flight, writer = self._in_flight, self._writer
-            if self.failure is not None or in_flight is None or writer is None:
-                return
-            change = acknowledgement.finish_dead_letter(in_flight, letter)
-            if not change.is_empty:
-                writer.store(change, partial(self._settle_archived, change))
-
-    def _settle_archived(self, change: PendingChange, _: Exception | None) -> None:
-        assert self._in_flight is not None
-        acknowledgement.commit(self._in_flight, change)
         self._schedule_offers()
 
     # --- fetches that wait -------------------------------------------------------------------------------------------

@@ -51,7 +51,6 @@ def _own(key: str, default: int, doc: str, allowed: Range = _AT_LEAST_1, *, used
 
 FENCED_UNTIL_KEY: Final = "odradek.fenced.until"
 RESETS_KEY: Final = "odradek.resets"
-DEAD_LETTER_TOPIC_KEY: Final = "errors.deadletterqueue.topic.name"
 
 _ALL: Final = (
     _own(
@@ -64,20 +63,6 @@ _ALL: Final = (
         "consumer.session.timeout.ms",
         45_000,
         "A member without a heartbeat for this long is removed.",
-        used=True,
-    ),
-    Setting(
-        Kind.STRING,
-        "",
-        "The topic that a share group's records go to which are rejected, or delivered too often; empty for none.",
-        key=DEAD_LETTER_TOPIC_KEY,
-        used=True,
-    ),
-    Setting(
-        Kind.BOOLEAN,
-        False,
-        "Whether such a record is copied, or only its origin and the reason are written.",
-        key="errors.deadletterqueue.copy.record.enable",
         used=True,
     ),
     _own(
