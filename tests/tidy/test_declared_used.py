@@ -30,6 +30,8 @@ COMPOSED: Final = {
     # metadata/image/group_configs.py: the bounds of a group's own settings.
     "group.consumer.min.",
     "group.consumer.max.",
+    "group.share.min.",
+    "group.share.max.",
     # broker/groups/context.py: a group's settings, of which the broker's are the defaults.
     "group.streams.",
     # security/authentication/listener.py: the rest of the key, in the listener's name.

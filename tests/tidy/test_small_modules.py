@@ -27,6 +27,7 @@ EXCEPTIONS: Final[Mapping[str, str]] = {
     "odradek.broker.groups.internal_topics": "Work beside the coordinator's answers, with a memory of its own.",
     "odradek.broker.groups.expiration": "A task beside the coordinator's answers.",
     "odradek.broker.listeners.late": "The door of its room: docs/architecture.md, what a start leaves out.",
+    "odradek.broker.requests.not_served": "The APIs that no handler serves, beside `table`, which has the others.",
     "odradek.broker.process.quota_watch": "A start without quotas loads little of it, and `broker_process` is long.",
     "odradek.client.classic.async_connector": "`aio` is a public face: it has names, and no code.",
     "odradek.storage.retention": "Rules without a log, which is long; who looks for retention finds it by its name.",

@@ -412,7 +412,7 @@ CONNECTIONS_HELD_MAX: Final = 1_000
 # Users and client ids with a series of their own in /metrics, for each kind of quota: those that waited longest.
 QUOTA_CLIENTS_PER_SCRAPE_MAX: Final = 100
 
-# How long a state of a share-partition is asked for until its coordinator answers: members wait for it, and their own
+# How long a state of a share-partition is asked for until its coordinator answers. Members wait for it, and their own
 # requests take 30 s at most.
 SHARE_STATE_SECONDS_MAX: Final = 15.0
 

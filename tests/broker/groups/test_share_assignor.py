@@ -1,4 +1,4 @@
-"""The assignor of share groups: nobody idle, nothing unread, even shares, and few moves."""
+"""The assignor of share groups: no member idle, nothing unread, even shares, and few moves."""
 
 from __future__ import annotations
 

@@ -41,15 +41,15 @@ async def test_partitions_are_assigned_once_their_states_are_there(world: GroupW
     states.go.clear()
     member = ShareGroupMember(world, "a")
     joined = await member.must_beat()
-    assert (joined.member_epoch, joined.assigned) == (1, {})
+    assert (joined.member_epoch, joined.assigned) == (2, {})
     await asyncio.sleep(5)
     assert (await member.must_beat()).assigned is None
     states.go.set()
     await asyncio.sleep(0.01)
     beat = await member.must_beat()
-    assert (beat.member_epoch, member.partitions) == (2, ALL)
+    assert (beat.member_epoch, member.partitions) == (3, ALL)
     assert [(key.partition, offset, epoch) for key, offset, epoch in states.initialized] == [
-        (number, NOT_STARTED, 1) for number in range(3)
+        (number, NOT_STARTED, 2) for number in range(3)
     ]
     assert (await member.must_beat()).assigned is None
     assert state_of(world) == "Stable"
@@ -148,7 +148,7 @@ async def test_epochs_that_do_not_fit_are_refused_in_kafkas_words(world: GroupWo
     await settle_shares([member])
     greater = await member.raw(member_epoch=member.epoch + 1)
     assert str(greater) == (
-        "The share group member has a greater member epoch (3) than the one known by the group coordinator (2). The "
+        "The share group member has a greater member epoch (4) than the one known by the group coordinator (3). The "
         "member must abandon all its partitions and rejoin."
     )
     # It may have missed the answer with the new epoch.

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from odradek.broker.share_states.states import ShareState, StateBatch
+from odradek.broker.share_states.states import ShareState, StateRange
 from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.errors import CoordinatorNotAvailable, FencedLeaderEpoch
 from odradek.metadata.controller.client_configs import ClientConfigChange
@@ -63,7 +63,7 @@ async def test_records_are_acquired_acknowledged_and_not_given_again() -> None:
     assert answer.acquisition_lock_timeout.total_seconds() == 30
     await member.must_acknowledge((0, 4, [ACCEPT]))
     assert states.states[member.key()].start_offset == 0
-    assert states.states[member.key()].batches == (StateBatch(0, 4, 2, 1),)
+    assert states.states[member.key()].batches == (StateRange(0, 4, 2, 1),)
     await broker.produce("t", b"next")
     assert await member.acquire() == [(5, 5, 1)]
 
@@ -85,7 +85,7 @@ async def test_acknowledgements_may_come_with_a_fetch(version: int) -> None:
     answer = await member.fetch((0, 0, [ACCEPT]))
     assert member.acquired == [(1, 2, 1)]
     assert answer.responses[0].partitions[0].acknowledge_error_code == 0
-    assert states.states[member.key()].batches == (StateBatch(0, 0, 2, 1),)
+    assert states.states[member.key()].batches == (StateRange(0, 0, 2, 1),)
 
 
 async def test_the_end_of_a_lock_makes_records_available_and_wakes_a_fetch() -> None:
@@ -99,7 +99,7 @@ async def test_the_end_of_a_lock_makes_records_available_and_wakes_a_fetch() -> 
     refused = await first.acknowledge((0, 0, [ACCEPT]))
     assert refused.responses[0].partitions[0].error_code == 121
     await second.must_acknowledge((0, 0, [ACCEPT]))
-    assert states.states[first.key()].batches == (StateBatch(0, 0, 2, 2),)
+    assert states.states[first.key()].batches == (StateRange(0, 0, 2, 2),)
 
 
 async def test_a_record_is_archived_after_its_last_delivery() -> None:
@@ -107,7 +107,7 @@ async def test_a_record_is_archived_after_its_last_delivery() -> None:
     for delivery in range(1, 6):
         assert await member.acquire(max_wait=100) == [(0, 0, delivery)]
         await member.must_acknowledge((0, 0, [RELEASE]))
-    assert states.states[member.key()].batches == (StateBatch(0, 0, ARCHIVED, 5),)
+    assert states.states[member.key()].batches == (StateRange(0, 0, ARCHIVED, 5),)
     assert await member.acquire() == []
 
 
@@ -172,11 +172,11 @@ async def test_the_end_of_a_session_releases_what_its_member_has() -> None:
     assert await first.acquire(max_wait=100) == [(0, 1, 1)]
     assert await second.acquire() == []
     assert (await first.leave()).error_code == 0
-    assert states.states[first.key()].batches == (StateBatch(0, 1, 0, 1),)
+    assert states.states[first.key()].batches == (StateRange(0, 1, 0, 1),)
     assert await second.acquire() == [(0, 1, 2)]
     second.connection.report_lost()
     await asyncio.sleep(0.1)
-    assert states.states[first.key()].batches == (StateBatch(0, 1, 0, 2),)
+    assert states.states[first.key()].batches == (StateRange(0, 1, 0, 2),)
     leader = broker.broker.coordinators.share_leader
     assert (len(leader), len(leader.sessions)) == (0, 0)
 
@@ -234,7 +234,7 @@ async def test_a_new_leader_continues_from_what_is_stored() -> None:
         await broker.produce("t", b"%d" % number)
     other = ShareConsumer(broker, group_id="h")
     states.states[other.key()] = ShareState(
-        3, 1, (StateBatch(1, 1, 2, 1), StateBatch(3, 3, 0, 2), StateBatch(4, 4, 4, 5))
+        3, 1, (StateRange(1, 1, 2, 1), StateRange(3, 3, 0, 2), StateRange(4, 4, 4, 5))
     )
     assert await other.acquire(max_wait=100) == [(2, 2, 1), (3, 3, 3), (5, 5, 1)]
     await other.must_acknowledge((2, 3, [ACCEPT]), (5, 5, [ACCEPT]))

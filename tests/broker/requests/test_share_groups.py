@@ -106,7 +106,10 @@ async def test_offsets_are_altered_and_deleted_without_members_alone() -> None:
     wanted.append({"topic_name": "none", "partitions": [{"partition_index": 0, "start_offset": 1}]})
     altered = await broker.ask(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, group_id="g", topics=wanted)
     assert int(altered.error_code) == 0, altered
-    assert [int(one.partitions[0].error_code) for one in altered.responses] == [0, UNKNOWN_TOPIC]
+    assert [(one.topic_name, int(one.partitions[0].error_code)) for one in altered.responses] == [
+        ("none", UNKNOWN_TOPIC),
+        ("work", 0),
+    ]
     found = await offsets(broker, [{"topic_name": "work", "partitions": [0]}])
     assert found.topics[0].partitions[0].start_offset == 1
     deleted = await broker.ask(
@@ -123,7 +126,13 @@ async def test_a_deleted_group_leaves_no_state() -> None:
     await heartbeat(broker, member_epoch=-1)
     deleted = await broker.ask(ApiKey.DELETE_GROUPS, 2, groups_names=["g"])
     assert int(deleted.results[0].error_code) == 0
-    assert int((await offsets(broker)).error_code) == NOT_FOUND
+    described = await broker.ask(
+        ApiKey.SHARE_GROUP_DESCRIBE, 1, group_ids=["g"], include_authorized_operations=False
+    )
+    assert [int(one.error_code) for one in described.groups] == [NOT_FOUND]
+    # A group that is not there has no offsets, and no error either.
+    unknown = await offsets(broker)
+    assert (int(unknown.error_code), unknown.topics) == (0, ())
     shares = broker.broker.coordinators.shares
     assert [len(shard.machine.states) for shard in shares.runtime.shards()] == [0, 0]
 
@@ -153,7 +162,7 @@ async def test_the_share_coordinator_is_found_by_a_key_of_three_parts() -> None:
 
 async def test_a_heartbeat_needs_read_of_the_group_and_describe_of_topics() -> None:
     broker = await WholeBroker.start_guarded(**{key.replace(".", "_"): text for key, text in AT_ONCE.items()})
-    asked = {"group_id": "workers", "member_epoch": 0, "subscribed_topic_names": ["work"]}
+    asked: dict[str, Any] = {"group_id": "workers", "member_epoch": 0, "subscribed_topic_names": ["work"]}
     assert int((await heartbeat(broker, **asked)).error_code) == NO_GROUP
     await broker.allow(acl(READ, GROUP, "workers"))
     assert int((await heartbeat(broker, **asked)).error_code) == NO_TOPIC

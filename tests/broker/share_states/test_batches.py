@@ -6,18 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.broker.share_states.batches import StateBatches
-from odradek.broker.share_states.states import StateBatch
+from odradek.broker.share_states.states import StateRange
 
 
 @st.composite
-def batches(draw: st.DrawFn) -> StateBatch:
+def batches(draw: st.DrawFn) -> StateRange:
     first = draw(st.integers(0, 40))
     last = first + draw(st.integers(0, 12))
-    return StateBatch(first, last, draw(st.sampled_from((0, 2, 4))), draw(st.integers(0, 3)))
+    return StateRange(first, last, draw(st.sampled_from((0, 2, 4))), draw(st.integers(0, 3)))
 
 
 @given(st.lists(st.one_of(batches(), st.integers(0, 40)), max_size=30))
-def test_batches_say_the_furthest_state_of_each_offset(changes: list[StateBatch | int]) -> None:
+def test_batches_say_the_furthest_state_of_each_offset(changes: list[StateRange | int]) -> None:
     kept = StateBatches()
     model: dict[int, tuple[int, int]] = {}
     for change in changes:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from odradek.broker.share_states.coordinator import ShareCoordinator
-from odradek.broker.share_states.states import ShareKey, ShareState, StateBatch, StateChange, StateSummary
+from odradek.broker.share_states.states import ShareKey, ShareState, StateChange, StateRange, StateSummary
 from odradek.foundation.errors import OdradekError
 from odradek.metadata.image.image import ImageHolder
 from tests.support import loop
@@ -49,7 +49,7 @@ class ShareWorld:
         return await said(self.shares.initialize(KEY, state_epoch=state_epoch, start_offset=start_offset))
 
     async def write(
-        self, *batches: StateBatch, start: int = -1, complete: int = -1, **epochs: int
+        self, *batches: StateRange, start: int = -1, complete: int = -1, **epochs: int
     ) -> str | None:
         fields = {"state_epoch": 1, "leader_epoch": 0, **epochs}
         return await said(
@@ -87,8 +87,8 @@ def in_share_world(story: Callable[[ShareWorld], Coroutine[Any, Any, None]], **c
     loop.run(run())
 
 
-def done(first: int, last: int, count: int = 1) -> StateBatch:
-    return StateBatch(first, last, ACKNOWLEDGED, count)
+def done(first: int, last: int, count: int = 1) -> StateRange:
+    return StateRange(first, last, ACKNOWLEDGED, count)
 
 
 @told_by(in_share_world)
@@ -180,5 +180,5 @@ async def test_a_deleted_state_may_begin_again(world: ShareWorld) -> None:
 @told_by(in_share_world)
 async def test_batches_without_offsets_are_refused(world: ShareWorld) -> None:
     await world.initialize()
-    for batch in (StateBatch(3, 2, 2, 1), StateBatch(-1, 2, 2, 1)):
+    for batch in (StateRange(3, 2, 2, 1), StateRange(-1, 2, 2, 1)):
         assert await world.write(batch) == "InvalidRequest"

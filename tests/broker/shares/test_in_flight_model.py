@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from odradek.broker.share_states.states import StateBatch
+from odradek.broker.share_states.states import StateRange
 from odradek.broker.shares import acknowledgement
 from odradek.broker.shares.acknowledgement import AcknowledgedBatch, DeliveryRules, PendingChange
 from odradek.broker.shares.acquisition import AcquiredRange, Terms, acquire
@@ -300,7 +300,7 @@ class InFlightModel(RuleBasedStateMachine):
     def another_leader_loads(self) -> None:
         """What is acquired becomes available; what was never stored has no delivery."""
         states = [
-            StateBatch(offset, offset, known.state, known.count)
+            StateRange(offset, offset, known.state, known.count)
             for offset, known in sorted(self.records.items())
             if known.count and known.state != ACQUIRED
         ]

@@ -6,7 +6,7 @@ import asyncio
 import sys
 import time
 
-from odradek.broker.share_states.states import StateBatch
+from odradek.broker.share_states.states import StateRange
 from odradek.broker.shares import acknowledgement
 from odradek.broker.shares.acknowledgement import AcknowledgedBatch, DeliveryRules
 from odradek.broker.shares.acquisition import Terms, acquire
@@ -49,16 +49,16 @@ async def test_changes_that_come_during_a_write_share_the_next_one() -> None:
     codes = [(await one).responses[0].partitions[0].error_code for one in answers]
     assert codes == [0] * 10
     assert [change.batches for _, change in states.changes] == [
-        [StateBatch(0, 0, 2, 1)],
-        [StateBatch(1, 9, 2, 1)],
+        [StateRange(0, 0, 2, 1)],
+        [StateRange(1, 9, 2, 1)],
     ]
 
 
 def test_offsets_in_common_are_found() -> None:
-    one, two = StateBatch(0, 4, 2, 1), StateBatch(8, 9, 2, 1)
-    assert overlap([one, two], [StateBatch(4, 4, 0, 1)])
-    assert overlap([one, two], [StateBatch(5, 8, 0, 1)])
-    assert not overlap([one, two], [StateBatch(5, 7, 0, 1), StateBatch(10, 12, 0, 1)])
+    one, two = StateRange(0, 4, 2, 1), StateRange(8, 9, 2, 1)
+    assert overlap([one, two], [StateRange(4, 4, 0, 1)])
+    assert overlap([one, two], [StateRange(5, 8, 0, 1)])
+    assert not overlap([one, two], [StateRange(5, 7, 0, 1), StateRange(10, 12, 0, 1)])
 
 
 # --- costs ----------------------------------------------------------------------------------------------------------

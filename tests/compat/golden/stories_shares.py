@@ -88,7 +88,7 @@ def describe(wire: Wire, label: str, *groups: str) -> None:
 
 
 def heartbeats_story(wire: Wire) -> None:
-    """A member's heartbeats and their refusals, and what other protocols are told."""
+    """A member's heartbeats and their refusals, and what members of other protocols are answered."""
     ready(wire, GROUP)
     make_topic(wire, TOPIC, 2)
     first = ShareMember(wire, "first")

@@ -151,7 +151,7 @@ class GroupAdministration:
     async def _delete_share_group(
         self, shard: Shard[GroupStateMachine], group_id: str
     ) -> OdradekError | None:
-        """The states of its share-partitions go first: a group that is made again begins anew."""
+        """The states of its share-partitions go first: a group of the same name begins without them."""
         try:
             await shard.machine.shares.states.delete_all(group_id)
         except OdradekError as error:

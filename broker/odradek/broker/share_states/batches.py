@@ -8,24 +8,24 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
-from odradek.broker.share_states.states import StateBatch
+from odradek.broker.share_states.states import StateRange
 
 
 class StateBatches:
     """Batches in the order of their offsets."""
 
-    def __init__(self, batches: Iterable[StateBatch] = ()) -> None:
-        self._batches: list[StateBatch] = []
+    def __init__(self, batches: Iterable[StateRange] = ()) -> None:
+        self._batches: list[StateRange] = []
         for batch in batches:
             self.put(batch)
 
-    def __iter__(self) -> Iterator[StateBatch]:
+    def __iter__(self) -> Iterator[StateRange]:
         return iter(self._batches)
 
     def __len__(self) -> int:
         return len(self._batches)
 
-    def put(self, batch: StateBatch) -> None:
+    def put(self, batch: StateRange) -> None:
         """Add a batch. Of what is known of an offset, more deliveries win, and then the later state.
 
         So a change that arrives a second time, behind a newer one, undoes nothing.
@@ -33,7 +33,7 @@ class StateBatches:
         batches = self._batches
         first = bisect_left(batches, batch.first_offset, key=_last_offset)
         end = first
-        pieces: list[StateBatch] = []
+        pieces: list[StateRange] = []
         next_offset = batch.first_offset
         while end < len(batches) and batches[end].first_offset <= batch.last_offset:
             known = batches[end]
@@ -67,15 +67,15 @@ class StateBatches:
             batches[0] = batches[0]._replace(first_offset=start_offset)
 
 
-def _last_offset(batch: StateBatch) -> int:
+def _last_offset(batch: StateRange) -> int:
     return batch.last_offset
 
 
-def _rank(batch: StateBatch) -> tuple[int, int]:
+def _rank(batch: StateRange) -> tuple[int, int]:
     return batch.delivery_count, batch.delivery_state
 
 
-def _join(pieces: list[StateBatch]) -> list[StateBatch]:
+def _join(pieces: list[StateRange]) -> list[StateRange]:
     """The pieces, with those together that touch and say the same."""
     joined = [pieces[0]]
     for piece in pieces[1:]:

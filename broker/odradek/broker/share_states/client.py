@@ -17,9 +17,9 @@ from odradek.broker.share_states.states import (
     ShareKey,
     ShareState,
     StartOffsets,
-    StateBatch,
     StateChange,
     StateErrors,
+    StateRange,
     StateSummary,
 )
 from odradek.foundation.errors import (
@@ -270,7 +270,7 @@ class ShareStateClient:
         found = answer.results[0].partitions[0]
         _raise_error(found.error_code, key)
         batches = tuple(
-            StateBatch(one.first_offset, one.last_offset, one.delivery_state, one.delivery_count)
+            StateRange(one.first_offset, one.last_offset, one.delivery_state, one.delivery_count)
             for one in found.state_batches
         )
         return ShareState(found.state_epoch, found.start_offset, batches, leader_epoch)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from odradek.broker.coordination.records import RecordKey, RecordValue
-from odradek.broker.share_states.states import ShareKey, StateBatch
+from odradek.broker.share_states.states import ShareKey, StateRange
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.wire.protocol.declared import Declaration, FieldRow
 
@@ -27,7 +27,7 @@ class SnapshotValue(NamedTuple):
     start_offset: int
     create_timestamp_ms: int
     write_timestamp_ms: int
-    state_batches: tuple[StateBatch, ...] = ()
+    state_batches: tuple[StateRange, ...] = ()
     delivery_complete_count: int = -1
 
 
@@ -37,7 +37,7 @@ class UpdateValue(NamedTuple):
     snapshot_epoch: int
     leader_epoch: int
     start_offset: int
-    state_batches: tuple[StateBatch, ...] = ()
+    state_batches: tuple[StateRange, ...] = ()
     delivery_complete_count: int = -1
 
 
@@ -48,7 +48,7 @@ _KEYS: Final[dict[int, RecordKey[ShareKey]]] = {kind: RecordKey(kind, _KEY) for 
 _BATCHES: Final = FieldRow(
     "state_batches",
     structure=Declaration(
-        StateBatch,
+        StateRange,
         FieldRow("first_offset", "int64"),
         FieldRow("last_offset", "int64"),
         FieldRow("delivery_state", "int8"),

@@ -1,7 +1,7 @@
 """The states of one partition of `__share_group_state`: what its records mean, and the rules of a change (KIP-932).
 
-Each change is an update, and now and then a snapshot. The first record of a state is a snapshot. Two epochs guard it: a
-leader that another one has followed is refused, and so is one that reads a state which was initialized again since.
+Each change is an update, and now and then a snapshot. The first record of a state is a snapshot. Two epochs guard it.
+A leader that another one has followed is refused. So is one whose state was initialized again since.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from odradek.broker.share_states.states import (
     UNCHANGED,
     ShareKey,
     ShareState,
-    StateBatch,
     StateChange,
+    StateRange,
     StateSummary,
 )
 from odradek.foundation.errors import (
@@ -91,7 +91,7 @@ class ShareStateMachine:
         images: ImageHolder,
         forget_topics: Callable[[frozenset[UUID]], None],
     ) -> None:
-        """`forget_topics` is told of topics that were deleted while no coordinator looked."""
+        """`forget_topics` gets the topics that were deleted while no coordinator looked."""
         self.shard = shard
         self._forget_topics = forget_topics
         self.states: dict[ShareKey, KeptState] = {}
@@ -261,7 +261,7 @@ def _update_record(key: ShareKey, value: UpdateValue) -> EncodedRecord:
     return encode_key(KIND_UPDATE, key), encode_update(value)
 
 
-def _check_batches(batches: Collection[StateBatch]) -> None:
+def _check_batches(batches: Collection[StateRange]) -> None:
     for batch in batches:
         _require(
             0 <= batch.first_offset <= batch.last_offset,

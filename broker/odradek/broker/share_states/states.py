@@ -1,4 +1,4 @@
-"""The state of a share-partition as it is stored, and who stores it (KIP-932, "Share-group state persister").
+"""The state of a share-partition as it is stored, and what stores it (KIP-932, "Share-group state persister").
 
 A share-partition is one partition of a topic as one share group sees it. Its leader is the partition's leader. What
 the group has acknowledged is kept by the share coordinator, in `__share_group_state`. The leader reads it when it
@@ -22,7 +22,7 @@ UNCHANGED: Final = -1
 ANY_LEADER_EPOCH: Final = -1
 
 
-class StateBatch(NamedTuple):
+class StateRange(NamedTuple):
     """Records of one state: the offsets from the first to the last, both included."""
 
     first_offset: int
@@ -49,7 +49,7 @@ class ShareState(NamedTuple):
 
     state_epoch: int
     start_offset: int
-    batches: tuple[StateBatch, ...] = ()
+    batches: tuple[StateRange, ...] = ()
     leader_epoch: int = ANY_LEADER_EPOCH
     delivery_complete_count: int = -1
 
@@ -64,14 +64,14 @@ class StateChange(NamedTuple):
     leader_epoch: int
     start_offset: int
     delivery_complete_count: int
-    batches: Sequence[StateBatch]
+    batches: Sequence[StateRange]
 
 
 class ShareStates(Protocol):
     """Reads and writes states, wherever their coordinator is.
 
-    Both raise OdradekError: FencedLeaderEpoch for a leader that another one has followed, FencedStateEpoch for a state
-    that was initialized again since, UnknownTopicOrPartition for one that was deleted. Retries are their business.
+    Both raise OdradekError. FencedLeaderEpoch is for a leader that another one has followed. FencedStateEpoch is for a
+    state that was initialized again since, UnknownTopicOrPartition for one that was deleted. Both try again.
     """
 
     async def read(self, key: ShareKey, *, leader_epoch: int) -> ShareState: ...
@@ -99,7 +99,7 @@ class ShareStateRequests(Protocol):
     """What the group coordinator asks of the share coordinators, wherever they are. Nothing raises."""
 
     async def initialize(self, group_id: str, starts: StartOffsets, *, state_epoch: int) -> StateErrors:
-        """Begin states, or begin them anew at another offset."""
+        """Begin states, or begin them again at another offset."""
         ...
 
     async def delete(self, group_id: str, partitions: PartitionsByTopic) -> StateErrors: ...

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from odradek.broker.share_states.states import StateBatch
+from odradek.broker.share_states.states import StateRange
 from odradek.broker.shares.in_flight import InFlight
 from odradek.broker.shares.runs import (
     NO_LOCK,
@@ -75,7 +75,7 @@ class PendingChange(NamedTuple):
     """What is to be stored. `runs` wait for it; `states` are what they become, in order of offsets."""
 
     runs: list[RecordRun]
-    states: list[StateBatch]
+    states: list[StateRange]
 
     @property
     def is_empty(self) -> bool:
@@ -175,7 +175,7 @@ class _Changing:
         self._in_flight = in_flight
         self._rules = rules
         self.runs: list[RecordRun] = []
-        self.states: list[StateBatch] = []
+        self.states: list[StateRange] = []
 
     def acknowledge(self, run: RecordRun, kind: int, locked_until: float) -> None:
         if kind != AcknowledgeType.RENEW:
@@ -199,7 +199,7 @@ class _Changing:
         if state in TERMINAL:
             self._in_flight.delivery_complete_count += len(run)
         self.runs.append(run)
-        self.states.append(StateBatch(run.first, run.last, state, run.delivery_count))
+        self.states.append(StateRange(run.first, run.last, state, run.delivery_count))
 
     def build(self) -> PendingChange:
         return PendingChange(self.runs, join_states(self.states))
@@ -256,9 +256,9 @@ def _check_owner(run: RecordRun, member: str) -> None:
         raise InvalidRecordState("Another member has acquired the records.")
 
 
-def join_states(states: Iterable[StateBatch]) -> list[StateBatch]:
+def join_states(states: Iterable[StateRange]) -> list[StateRange]:
     """The states in order of offsets, neighbours alike as one."""
-    joined: list[StateBatch] = []
+    joined: list[StateRange] = []
     for state in sorted(states):
         if joined:
             last = joined[-1]

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-from odradek.broker.share_states.states import StateBatch
+from odradek.broker.share_states.states import StateRange
 from odradek.broker.shares.runs import NO_LOCK, NO_MEMBER, TERMINAL, InFlightBatch, RecordRun, RecordState
 from odradek.foundation.errors import CorruptRecord
 
@@ -44,7 +44,7 @@ class InFlight:
         self._available_max = self._locks_max = _HEAP_ENTRIES_MIN
 
     @classmethod
-    def load(cls, start_offset: int, states: Sequence[StateBatch]) -> InFlight:
+    def load(cls, start_offset: int, states: Sequence[StateRange]) -> InFlight:
         """As it was stored. Offsets between two states were never acquired, or only by a leader that ended.
 
         Raises CorruptRecord for states that no leader can have written.

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from odradek.broker.share_states.states import ShareKey, ShareStates, StateBatch, StateChange
+from odradek.broker.share_states.states import ShareKey, ShareStates, StateChange, StateRange
 from odradek.broker.shares.acknowledgement import PendingChange, join_states
 from odradek.broker.shares.in_flight import InFlight
 from odradek.foundation.error_values import without_trace
@@ -100,7 +100,7 @@ class StateWriter:
             for _, on_stored in left:
                 on_stored(_stopping())
 
-    def _take(self) -> tuple[list[tuple[PendingChange, OnStored]], list[StateBatch]]:
+    def _take(self) -> tuple[list[tuple[PendingChange, OnStored]], list[StateRange]]:
         taken = [self._waiting.popleft()]
         batches = list(taken[0][0].states)
         while self._waiting and not overlap(batches, self._waiting[0][0].states):
@@ -108,7 +108,7 @@ class StateWriter:
             batches = sorted((*batches, *taken[-1][0].states))
         return taken, batches
 
-    async def _write(self, batches: Sequence[StateBatch]) -> Exception | None:
+    async def _write(self, batches: Sequence[StateRange]) -> Exception | None:
         in_flight = self._in_flight
         start = in_flight.start_offset
         kept = [
@@ -139,7 +139,7 @@ def _stopping() -> Exception:
     return CoordinatorNotAvailable("The broker stops; try again.")
 
 
-def overlap(batches: Sequence[StateBatch], others: Sequence[StateBatch]) -> bool:
+def overlap(batches: Sequence[StateRange], others: Sequence[StateRange]) -> bool:
     """Whether two lists, each in order of offsets, have an offset in common."""
     for other in others:
         index = bisect_left(batches, other.first_offset, key=lambda batch: batch.last_offset)

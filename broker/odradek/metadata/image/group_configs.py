@@ -15,7 +15,7 @@ from odradek.metadata.image.configs import find_declared, format_declared
 _AT_LEAST_1: Final = Range(1)
 
 
-class ResetPosition:
+class ShareResetForm:
     """Allows `earliest`, `latest`, and `by_duration:` with a duration that is not negative (KIP-1106)."""
 
     def check(self, value: str) -> str | None:
@@ -78,7 +78,7 @@ _ALL: Final = (
         "Where a share group begins to read a partition: earliest, latest, or by_duration: and an ISO 8601 duration "
         "back from now.",
         key="share.auto.offset.reset",
-        allowed=ResetPosition(),
+        allowed=ShareResetForm(),
         used=True,
     ),
     _own(

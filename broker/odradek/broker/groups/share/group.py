@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Final, NoReturn
+from typing import Final, NoReturn, Protocol
 
-from odradek.broker.coordination.timers import Wakeable
+from odradek.broker.coordination.timers import TimerHost, Wakeable
 from odradek.broker.coordination.topic_log import EncodedRecord
+from odradek.broker.coordination.writer import OnWritten
 from odradek.broker.groups.classic.members import (
     AnswerJoin,
     AnswerLeave,
@@ -24,7 +25,6 @@ from odradek.broker.groups.classic.members import (
 from odradek.broker.groups.consumer.deadlines import MemberDeadlines
 from odradek.broker.groups.offsets import Committer
 from odradek.broker.groups.schema import OffsetAndMetadata, ShareRecordKind
-from odradek.broker.groups.share.host import ShareGroupHost
 from odradek.broker.groups.share.schema import (
     ShareCurrentValue,
     ShareGroupValue,
@@ -55,13 +55,29 @@ _NO_TARGET_YET: Final = ShareTargetEpochValue(epoch=1)
 _NO_TARGET: Final = ShareTargetValue()
 
 
+class ShareGroupHost(TimerHost, Protocol):
+    """The shard of a share group, as the group needs it."""
+
+    def session_timeout_ms(self, group_id: str) -> int:
+        """The time that a member may send no heartbeat: the group's own setting or the broker's."""
+        ...
+
+    def expire_members(self, group: ShareGroup) -> None:
+        """Fence the members whose time is up, and set the next `wake_at`."""
+        ...
+
+    def fence(self, group: ShareGroup, member_ids: Sequence[str], on_written: OnWritten) -> None:
+        """Remove the members; `on_written` is called once that is written, or with the error."""
+        ...
+
+
 class ShareGroup:
     """One group: its records, the sessions of its members, and what requests mean to it."""
 
     kind: Final = SHARE_PROTOCOL
     protocol_type: Final = SHARE_PROTOCOL
 
-    def __init__(self, group_id: str, host: ShareGroupHost[ShareGroup]) -> None:
+    def __init__(self, group_id: str, host: ShareGroupHost) -> None:
         self.group_id = group_id
         self._host = host
         self.value = _NEW_GROUP
@@ -259,7 +275,7 @@ class ShareGroup:
         self._refuse_offsets()
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Raises GroupIdNotFound for a member that names itself. Others are told that there are no offsets."""
+        """Raises GroupIdNotFound for a member that names itself. Others learn that there are no offsets."""
         if member_id or member_epoch >= 0:
             self._refuse_offsets()
 

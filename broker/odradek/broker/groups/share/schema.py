@@ -70,14 +70,14 @@ class ShareCurrentValue(NamedTuple):
         return _write_partitions(self.assigned)
 
 
-class TopicState(NamedTuple):
+class SharedTopic(NamedTuple):
     """A topic, and those of its partitions whose state is being made or is there. Names are for readers alone."""
 
     name: str
     partitions: frozenset[int] = frozenset()
 
 
-Topics = Mapping[UUID, TopicState]
+Topics = Mapping[UUID, SharedTopic]
 _NO_TOPICS: Final[Topics] = {}
 
 
@@ -89,7 +89,7 @@ class NamedTopicPartitions(NamedTuple):
     partitions: Sequence[int]
 
 
-class NamedTopic(NamedTuple):
+class UnsharedTopic(NamedTuple):
     """A topic, as on the wire."""
 
     topic_id: UUID | None
@@ -112,8 +112,8 @@ class ShareStatesValue(NamedTuple):
         return _write_topics(self.initialized)
 
     @property
-    def deleting_topics(self) -> list[NamedTopic]:
-        return [NamedTopic(topic_id, topic.name) for topic_id, topic in sorted(self.deleting.items())]
+    def deleting_topics(self) -> list[UnsharedTopic]:
+        return [UnsharedTopic(topic_id, topic.name) for topic_id, topic in sorted(self.deleting.items())]
 
 
 ShareValue = (
@@ -166,17 +166,17 @@ def _states(
     *,
     initializing_topics: Sequence[NamedTopicPartitions],
     initialized_topics: Sequence[NamedTopicPartitions],
-    deleting_topics: Sequence[NamedTopic],
+    deleting_topics: Sequence[UnsharedTopic],
 ) -> ShareStatesValue:
     return ShareStatesValue(
         _read_topics(initializing_topics),
         _read_topics(initialized_topics),
-        {topic_id or _NULL_ID: TopicState(name) for topic_id, name in deleting_topics},
+        {topic_id or _NULL_ID: SharedTopic(name) for topic_id, name in deleting_topics},
     )
 
 
 def _read_topics(topics: Sequence[NamedTopicPartitions]) -> Topics:
-    return {topic_id or _NULL_ID: TopicState(name, frozenset(numbers)) for topic_id, name, numbers in topics}
+    return {topic_id or _NULL_ID: SharedTopic(name, frozenset(numbers)) for topic_id, name, numbers in topics}
 
 
 _TOPIC_PARTITIONS: Final = Declaration(
@@ -188,7 +188,9 @@ _NAMED_PARTITIONS: Final = Declaration(
     FieldRow("topic_name", "string"),
     FieldRow("partitions", "int32", is_array=True),
 )
-_NAMED_TOPIC: Final = Declaration(NamedTopic, FieldRow("topic_id", "uuid"), FieldRow("topic_name", "string"))
+_NAMED_TOPIC: Final = Declaration(
+    UnsharedTopic, FieldRow("topic_id", "uuid"), FieldRow("topic_name", "string")
+)
 _DECLARATIONS: Final = {
     ShareRecordKind.MEMBER: Declaration(
         ShareMemberValue,

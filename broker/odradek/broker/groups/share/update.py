@@ -18,6 +18,7 @@ from odradek.broker.groups.share.group import ShareGroup
 from odradek.broker.groups.share.schema import (
     STABLE,
     ShareCurrentValue,
+    SharedTopic,
     ShareGroupValue,
     ShareMemberValue,
     ShareStatesValue,
@@ -25,7 +26,6 @@ from odradek.broker.groups.share.schema import (
     ShareTargetValue,
     ShareValue,
     Topics,
-    TopicState,
     encode_share_key,
     encode_share_value,
 )
@@ -91,7 +91,7 @@ class ShareUpdate:
         return int.from_bytes(digest.digest(), "big", signed=True)
 
     def _has_unassigned(self) -> bool:
-        """Whether partitions that members subscribe to may be assigned, and nobody should read them so far."""
+        """Whether partitions that members subscribe to may be assigned, and none of them should read those so far."""
         group = self.group
         if group.is_empty or group.target_epoch < group.epoch:
             return False
@@ -189,7 +189,7 @@ class ShareUpdate:
         states = self.group.states
         gone = set(topic_ids)
         named = {**states.initializing, **states.initialized}
-        deleting = {**states.deleting, **{one: TopicState(named[one].name) for one in gone if one in named}}
+        deleting = {**states.deleting, **{one: SharedTopic(named[one].name) for one in gone if one in named}}
         self._put_states(
             ShareStatesValue(
                 {one: topic for one, topic in states.initializing.items() if one not in gone},
@@ -227,7 +227,7 @@ class ShareUpdate:
             known = joined.get(topic_id)
             topic = self._image.topics_by_id.get(topic_id)
             name = known.name if known is not None else "" if topic is None else topic.name
-            joined[topic_id] = TopicState(name, numbers if known is None else known.partitions | numbers)
+            joined[topic_id] = SharedTopic(name, numbers if known is None else known.partitions | numbers)
         return joined
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 from uuid import UUID
 
 from odradek.broker.requests.context import AnyContext, RequestContext
@@ -109,7 +109,7 @@ def describe_share_offsets(
             group.topics or (),
             lambda topic: rights.may(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic.topic_name),
         )
-        hidden[group.group_id] = [_denied_topic(topic) for topic in others]
+        hidden[group.group_id] = [_refuse_topic(topic) for topic in others]
         allowed.append(group if group.topics is None else replace(group, topics=tuple(seen)))
 
     def complete(answer: responses.DescribeShareGroupOffsetsResponse) -> Message:
@@ -124,21 +124,21 @@ def describe_share_offsets(
             )
             for group in answer.groups
         ]
-        denied = context.response(
-            groups=[
-                *({"group_id": one, "topics": rows} for one, rows in hidden.items()),
-                *refused,
-            ]
+        denied = cast(
+            "responses.DescribeShareGroupOffsetsResponse",
+            context.response(
+                groups=[*({"group_id": one, "topics": rows} for one, rows in hidden.items()), *refused]
+            ),
         )
-        rows = {group.group_id: group.topics for group in cast(Any, denied).groups}
+        rows = {group.group_id: group.topics for group in denied.groups}
         joined = [replace(one, topics=(*one.topics, *rows.get(one.group_id, ()))) for one in groups]
-        others = [group for group in cast(Any, denied).groups if group.group_id not in hidden]
+        others = [group for group in denied.groups if group.group_id not in hidden]
         return replace(answer, groups=(*joined, *others))
 
     return change_answer(handle(replace(request, groups=tuple(allowed)), context), complete)
 
 
-def _denied_topic(topic: requests.DescribeShareGroupOffsetsRequestTopic) -> Mapping[str, object]:
+def _refuse_topic(topic: requests.DescribeShareGroupOffsetsRequestTopic) -> Mapping[str, object]:
     return {
         "topic_name": topic.topic_name,
         "partitions": [

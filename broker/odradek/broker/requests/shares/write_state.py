@@ -5,7 +5,7 @@ from __future__ import annotations
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.parts import ShareStateParts
 from odradek.broker.requests.shares.state_answers import ChangeOutcome, change_states
-from odradek.broker.share_states.states import ShareKey, StateBatch, StateChange
+from odradek.broker.share_states.states import ShareKey, StateChange, StateRange
 from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.shares import (
     WriteShareGroupStatePartitionData,
@@ -18,7 +18,7 @@ async def handle(request: WriteShareGroupStateRequest, context: RequestContext[S
 
     def write(key: ShareKey, one: WriteShareGroupStatePartitionData) -> ChangeOutcome:
         batches = [
-            StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
+            StateRange(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
             for batch in one.state_batches
         ]
         change = StateChange(

@@ -225,9 +225,6 @@ class ShareStateSettings:
     share_coordinator_state_topic_prune_interval_ms: int = integer(
         300_000, "How often records that newer ones replace are deleted.", 1, internal=True
     )
-    share_coordinator_cold_partition_snapshot_interval_ms: int = integer(
-        300_000, "A state that is not changed for this long is written again as a snapshot.", 1, internal=True
-    )
 
 
 class OffsetSettings:
