@@ -5,7 +5,6 @@ Names are unknown to a broker and differ from each other unless a row says other
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -13,7 +12,7 @@ from odradek.wire.protocol import codec, messages
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.consumer import build_subscription
 from odradek.wire.protocol.framing import SIZE_BYTES
-from tests.support.large_share_requests import share_acknowledge_fields, share_fetch_fields
+from tests.support.large_share_requests import SHARE_ROWS, ids
 
 Fields = dict[str, Any]
 
@@ -36,10 +35,6 @@ class LargeRequest:
 
 def names(count: int) -> list[str]:
     return [f"n{number:07}" for number in range(count)]
-
-
-def _ids(count: int) -> list[uuid.UUID]:
-    return [uuid.UUID(int=number + 2) for number in range(count)]
 
 
 def _topics(count: int, key: str = "name", /, **fields: Any) -> list[Fields]:
@@ -75,7 +70,7 @@ ROWS: Final[dict[str, LargeRequest]] = {
     "metadata of ids": LargeRequest(
         ApiKey.METADATA,
         13,
-        lambda count: {"topics": [{"name": None, "topic_id": one} for one in _ids(count)]},
+        lambda count: {"topics": [{"name": None, "topic_id": one} for one in ids(count)]},
     ),
     "find coordinator": LargeRequest(
         ApiKey.FIND_COORDINATOR, 6, lambda count: {"key_type": 0, "coordinator_keys": names(count)}
@@ -228,7 +223,7 @@ ROWS: Final[dict[str, LargeRequest]] = {
             "subscribed_topic_names": None,
             "subscribed_topic_regex": None,
             "server_assignor": None,
-            "topic_partitions": [{"topic_id": one, "partitions": [0]} for one in _ids(count)],
+            "topic_partitions": [{"topic_id": one, "partitions": [0]} for one in ids(count)],
         },
     ),
     "describe streams groups": LargeRequest(
@@ -497,6 +492,5 @@ ROWS: Final[dict[str, LargeRequest]] = {
             **_TIMEOUT,
         },
     ),
-    "share fetch": LargeRequest(ApiKey.SHARE_FETCH, 2, share_fetch_fields),
-    "share acknowledge": LargeRequest(ApiKey.SHARE_ACKNOWLEDGE, 2, share_acknowledge_fields),
+    **{name: LargeRequest(*row) for name, row in SHARE_ROWS.items()},
 }

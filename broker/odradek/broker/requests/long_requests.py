@@ -86,6 +86,7 @@ class LargeRequest:
 
 
 _TOPICS: Final = Split(("topics", "partitions"), ("topics", "partitions"))
+_STATES: Final = Split(("topics", "partitions"), ("results", "partitions"))
 _INDEXES: Final = Split(("topics", "partition_indexes"), ("topics", "partitions"))
 # Of several, the one whose outermost array the request has.
 SPLITS: Final[dict[int, tuple[Split, ...]]] = {
@@ -104,6 +105,22 @@ SPLITS: Final[dict[int, tuple[Split, ...]]] = {
     ApiKey.DESCRIBE_GROUPS: (Split(("groups",), ("groups",)),),
     ApiKey.CONSUMER_GROUP_DESCRIBE: (Split(("group_ids",), ("groups",)),),
     ApiKey.STREAMS_GROUP_DESCRIBE: (Split(("group_ids",), ("groups",)),),
+    ApiKey.SHARE_GROUP_DESCRIBE: (Split(("group_ids",), ("groups",)),),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: (
+        Split(("groups", "topics", "partitions"), ("groups", "topics", "partitions")),
+    ),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: (Split(("topics", "partitions"), ("responses", "partitions")),),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: (Split(("topics",), ("responses",)),),
+    **dict.fromkeys(
+        (
+            ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+            ApiKey.READ_SHARE_GROUP_STATE,
+            ApiKey.WRITE_SHARE_GROUP_STATE,
+            ApiKey.DELETE_SHARE_GROUP_STATE,
+            ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+        ),
+        (_STATES,),
+    ),
     ApiKey.DELETE_GROUPS: (Split(("groups_names",), ("results",)),),
     ApiKey.LEAVE_GROUP: (Split(("members",), ("members",)),),
     ApiKey.DESCRIBE_TRANSACTIONS: (Split(("transactional_ids",), ("transaction_states",)),),
@@ -144,7 +161,7 @@ REPEATS: Final[dict[int, Repeats]] = {
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Repeats(("users",), "", attrgetter("name")),
 }
 # What names an element of an answer whose own elements may stand in two parts.
-_NAMES: Final = ("name", "topic", "topic_id", "group_id")
+_NAMES: Final = ("name", "topic", "topic_name", "topic_id", "group_id")
 
 
 def split_of(api_key: int, request: object) -> Split | None:

@@ -137,8 +137,12 @@ class ShareCoordinator:
         error = await _settle(
             self._change(key, lambda machine: machine.plan_read(key, leader_epoch=leader_epoch))
         )
-        if error is not None:
-            raise error
+        try:
+            if error is not None:
+                raise error
+        finally:
+            # Its trace has this frame: the two would hold each other.
+            del error
         return self.runtime.shard(key.coordinator_key).machine.read(key)
 
     def summarize(self, key: ShareKey) -> StateSummary:
