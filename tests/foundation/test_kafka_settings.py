@@ -34,6 +34,8 @@ OTHER_SCOPES = {
 OTHER_DEFAULTS = {
     # Readers of the partitions wait for the abort, and what waits for longer than ten seconds looks stuck.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    # Share groups are a preview in Kafka 4.1, which is off. In Kafka 4.4 they are on.
+    "group.coordinator.rebalance.protocols": "classic,consumer,streams,share",
 }
 # Dynamic only: Kafka declares them apart from the broker's other settings.
 UNDECLARED = {
@@ -43,7 +45,13 @@ UNDECLARED = {
 }
 # Of Kafka's authorizer, which declares its keys by itself.
 OF_THE_AUTHORIZER = {"super.users", "allow.everyone.if.no.acl.found"}
-# Of versions after 4.1: KIP-1066, a bound of Kafka 4.4, and Streams groups.
+# Of versions after 4.1: KIP-1066, a bound of Kafka 4.4, Streams groups and share groups.
+LATER_OF_SHARES = {
+    "share.assignment.interval.ms",
+    "share.delivery.count.limit",
+    "share.partition.max.record.locks",
+    "share.renew.acknowledge.enable",
+}
 LATER_OF_STREAMS = {
     "streams.acceptable.recovery.lag",
     "streams.assignment.interval.ms",
@@ -55,6 +63,12 @@ LATER = {
     "cordoned.log.dirs",
     "max.decompressed.message.bytes",
     *(f"group.{key}" for key in LATER_OF_STREAMS),
+    "group.share.assignment.interval.ms",
+    *(
+        f"group.share.{bound}.{key}"
+        for bound in ("min", "max")
+        for key in ("assignment.interval.ms", "delivery.count.limit", "partition.max.record.locks")
+    ),
     "group.streams.max.assignment.interval.ms",
     "group.streams.min.assignment.interval.ms",
     "group.streams.min.task.offset.interval.ms",
@@ -104,7 +118,13 @@ def test_a_group_setting_is_kafkas(key: str) -> None:
 def test_there_are_no_others() -> None:
     assert set(all_settings()) == set(FACTS["broker"]) | UNDECLARED | LATER | OF_THE_AUTHORIZER | OWN
     assert set(TOPIC_SETTINGS) == set(FACTS["topic"]) | LATER_OF_TOPICS
-    assert set(GROUP_SETTINGS) == {*FACTS["group"], *LATER_OF_STREAMS, FENCED_UNTIL_KEY, RESETS_KEY}
+    assert set(GROUP_SETTINGS) == {
+        *FACTS["group"],
+        *LATER_OF_STREAMS,
+        *LATER_OF_SHARES,
+        FENCED_UNTIL_KEY,
+        RESETS_KEY,
+    }
 
 
 def test_every_setting_says_what_it_means() -> None:

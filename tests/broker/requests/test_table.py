@@ -22,7 +22,8 @@ RANGES = {
     38: (1, 3), 39: (1, 2), 40: (1, 2), 41: (1, 3),
     46: (0, 0), 47: (0, 0), 48: (0, 1), 49: (0, 1), 50: (0, 0), 51: (0, 0), 57: (0, 2), 60: (0, 2),
     61: (0, 0), 64: (0, 0), 65: (0, 0), 66: (0, 2), 68: (0, 1), 69: (0, 1), 74: (0, 1), 75: (0, 0),
-    88: (0, 1), 89: (0, 1),
+    76: (1, 1), 77: (1, 1), 78: (1, 2), 79: (1, 2), 83: (0, 0), 84: (0, 0), 85: (0, 1), 86: (0, 0), 87: (0, 1),
+    88: (0, 1), 89: (0, 1), 90: (0, 1), 91: (0, 0), 92: (0, 0),
 }  # fmt: skip
 
 
@@ -51,7 +52,12 @@ async def test_api_versions_answers_the_table_and_produce_from_0(version: int) -
     assert answered == {**RANGES, 0: (0, 13)}
     if version >= 3:
         levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
-        assert levels == {"group.version": 1, "streams.version": 1, "transaction.version": 2}
+        assert levels == {
+            "group.version": 1,
+            "share.version": 1,
+            "streams.version": 1,
+            "transaction.version": 2,
+        }
         assert broker.connection.client_software == ("lib", "1.0")
 
 

@@ -31,6 +31,11 @@ _NEWER_VERSIONS: Final = {
     ApiKey.OFFSET_COMMIT: "ids of topics",
     ApiKey.OFFSET_FETCH: "ids of topics",
     ApiKey.TXN_OFFSET_COMMIT: "ids of topics",
+    ApiKey.SHARE_FETCH: "strict limits and locks that are renewed",
+    ApiKey.SHARE_ACKNOWLEDGE: "locks that are renewed",
+    ApiKey.WRITE_SHARE_GROUP_STATE: "counts of complete deliveries",
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: "counts of complete deliveries",
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: "lag",
 }
 
 _STREAMS: Final = (ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_DESCRIBE)
@@ -178,6 +183,15 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
         **{
             f"an unknown group: configs/streams.{name}": "a setting of Streams groups that Kafka 4.4 does not list"
             for name in ("acceptable.recovery.lag", "task.offset.interval.ms")
+        },
+        **{
+            f"an unknown group: configs/share.{name}": "a setting of share groups that Kafka has since 4.2"
+            for name in (
+                "assignment.interval.ms",
+                "delivery.count.limit",
+                "partition.max.record.locks",
+                "renew.acknowledge.enable",
+            )
         },
         "operation 9/responses/0/error_code": (
             "Kafka fails on it unexpectedly; INVALID_REQUEST says what is wrong"

@@ -19,13 +19,13 @@ GROUP: Final = "workers"
 TOPIC: Final = "work"
 STATES: Final = "__share_group_state"
 _HEARTBEAT: Final = ApiKey.SHARE_GROUP_HEARTBEAT
-_ONE_PARTITION: Final = {
+ONE_PARTITION: Final = {
     "group.share.assignment.interval.ms": "0",
     "offsets.topic.num.partitions": "1",
     "share.coordinator.state.topic.num.partitions": "1",
 }
 SETTINGS: Final[Mapping[str, Mapping[str, str]]] = dict.fromkeys(
-    ("shares", "share-records", "share-offsets", "share-states"), _ONE_PARTITION
+    ("shares", "share-records", "share-offsets", "share-states"), ONE_PARTITION
 )
 _GROUP_RECORD: Final = b"\x00\x0b"
 _TARGET_EPOCH_RECORD: Final = b"\x00\x0c"

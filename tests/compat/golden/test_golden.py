@@ -48,6 +48,8 @@ from tests.compat.golden.stories_quotas import VERSIONS as QUOTAS_VERSIONS
 from tests.compat.golden.stories_reassignment import STORIES as REASSIGNMENT
 from tests.compat.golden.stories_records import STORIES as RECORDS
 from tests.compat.golden.stories_repeats import STORIES as REPEATS
+from tests.compat.golden.stories_share_fetches import SETTINGS as SHARE_FETCHES_SETTINGS
+from tests.compat.golden.stories_share_fetches import STORIES as SHARE_FETCHES
 from tests.compat.golden.stories_shares import SETTINGS as SHARES_SETTINGS
 from tests.compat.golden.stories_shares import STORIES as SHARES
 from tests.compat.golden.stories_streams import SETTINGS as STREAMS_SETTINGS
@@ -78,6 +80,7 @@ VERSIONS = {
     **NEWER,
     **STREAMS,
     **SHARES,
+    **SHARE_FETCHES,
 }
 STORIES = {
     **RECORDS,
@@ -99,7 +102,7 @@ STORIES = {
 RECORDING = os.environ.get("ODRADEK_RECORD_GOLDEN", "")
 # Its answers to the stories of KAFKA_VERSION, where they are others.
 OF_NEWEST = HERE / "of_newest"
-_OF_NEWEST_ALONE = frozenset({*NEWER, *STREAMS, *SHARES})
+_OF_NEWEST_ALONE = frozenset({*NEWER, *STREAMS, *SHARES, *SHARE_FETCHES})
 SETTINGS_OF_STORIES = {
     **LOGINS_SETTINGS,
     **ACLS_SETTINGS,
@@ -109,6 +112,7 @@ SETTINGS_OF_STORIES = {
     **NEWER_SETTINGS,
     **STREAMS_SETTINGS,
     **SHARES_SETTINGS,
+    **SHARE_FETCHES_SETTINGS,
 }
 SETTINGS = QUICK
 

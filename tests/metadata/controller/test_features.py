@@ -58,6 +58,10 @@ def test_a_level_waits_for_the_last_broker_of_a_rolling_upgrade() -> None:
         plan_features(image(0, broker_max=0), [FeatureUpdate("transaction.version", 2, UP)])
 
 
+# What a new cluster has besides.
+OTHERS = {"group.version": 1, "share.version": 1, "streams.version": 1}
+
+
 async def features(broker: WholeBroker, version: int = 4) -> tuple[int, dict[str, int]]:
     answer = await broker.ask(
         ApiKey.API_VERSIONS, version, client_software_name="t", client_software_version="1"
@@ -75,21 +79,21 @@ async def update(broker: WholeBroker, version: int, level: int, **fields: Any) -
 @pytest.mark.parametrize("version", [0, 1, 2])
 async def test_clients_read_a_changed_level_with_a_higher_epoch(version: int) -> None:
     broker = await WholeBroker.start()
-    assert await features(broker) == (1, {"group.version": 1, "streams.version": 1, "transaction.version": 2})
+    assert await features(broker) == (1, {**OTHERS, "transaction.version": 2})
     down = {"allow_downgrade": True} if version == 0 else {"upgrade_type": 2}
     answer = await update(broker, version, 1, **down)
     assert answer.error_code == 0
     if version < 2:
         assert [(row.feature, row.error_code) for row in answer.results] == [("transaction.version", 0)]
-    assert await features(broker) == (2, {"group.version": 1, "streams.version": 1, "transaction.version": 1})
+    assert await features(broker) == (2, {**OTHERS, "transaction.version": 1})
     refused = await update(broker, version, 0)
     assert refused.error_code == 95
     assert "downgrade" in refused.error_message
     assert (await update(broker, version, 0, **down)).error_code == 0
-    assert await features(broker, 3) == (3, {"group.version": 1, "streams.version": 1})
+    assert await features(broker, 3) == (3, OTHERS)
     assert (await update(broker, version, 2)).error_code == 0
     broker = await broker.restart()
-    assert await features(broker) == (4, {"group.version": 1, "streams.version": 1, "transaction.version": 2})
+    assert await features(broker) == (4, {**OTHERS, "transaction.version": 2})
 
 
 async def test_a_cluster_of_an_older_release_begins_at_level_0() -> None:

@@ -13,7 +13,7 @@ from odradek.metadata.controller.requests import NewPartitions, NewTopic, TopicM
 from odradek.metadata.controller.topic_plans import new_topic_id
 from odradek.metadata.image import nodes, paths
 from odradek.metadata.image.image import ClusterImage, ResourceKind
-from odradek.metadata.image.topic_names import TRANSACTION_STATE
+from odradek.metadata.image.topic_names import SHARE_GROUP_STATE, TRANSACTION_STATE
 from odradek.metadata.registry.sqlite_store import SqliteStore
 from odradek.wire.protocol.group_partitions import OFFSETS_TOPIC
 from tests.support.lone_controller import LoneController
@@ -257,8 +257,10 @@ async def test_internal_topics_have_their_settings_and_all_replicas() -> None:
     await broker.controller.ensure_topic(TRANSACTION_STATE)
     config = broker.images.current.config(ResourceKind.TOPIC, TRANSACTION_STATE)
     assert config["min.insync.replicas"] == "1"
-    with pytest.raises(errors.InvalidTopic):
-        await broker.controller.ensure_topic("__share_group_state")
+    await broker.controller.ensure_topic(SHARE_GROUP_STATE)
+    config = broker.images.current.config(ResourceKind.TOPIC, SHARE_GROUP_STATE)
+    # Kafka's: an update does not replace the one before it, so it is not compacted.
+    assert (config["cleanup.policy"], config["retention.ms"]) == ("delete", "-1")
 
 
 async def test_topics_found_on_disk_are_taken_in_above_their_last_epoch() -> None:

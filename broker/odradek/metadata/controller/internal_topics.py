@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from odradek.foundation.errors import InvalidTopic
 from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.controller.requests import NewTopic
 from odradek.metadata.image.topic_names import SHARE_GROUP_STATE, TRANSACTION_STATE
@@ -10,7 +9,7 @@ from odradek.wire.protocol.group_partitions import OFFSETS_TOPIC
 
 
 def internal_topic(name: str, *, settings: Settings, broker_count: int) -> NewTopic:
-    """The request that creates an internal topic. Raises InvalidTopic for one that this broker does not use.
+    """The request that creates an internal topic.
 
     Kafka refuses to create one while there are fewer brokers than its replication factor (3 by default). A single Kafka
     broker has no groups until that setting is lowered. Here such a topic has as many replicas as there are brokers.
@@ -40,22 +39,21 @@ def internal_topic(name: str, *, settings: Settings, broker_count: int) -> NewTo
                 "unclean.leader.election.enable": "false",
             },
         )
-    if name == SHARE_GROUP_STATE:
-        factor = _cap_factor(settings.share_coordinator_state_topic_replication_factor, broker_count)
-        return NewTopic(
-            name=name,
-            partition_count=settings.share_coordinator_state_topic_num_partitions,
-            replication_factor=factor,
-            config={
-                # As in Kafka, and no compaction: the coordinator deletes records below the oldest state in use.
-                "cleanup.policy": "delete",
-                "retention.ms": "-1",
-                "compression.type": "producer",
-                "min.insync.replicas": str(min(settings.share_coordinator_state_topic_min_isr, factor)),
-                "segment.bytes": str(max(settings.share_coordinator_state_topic_segment_bytes, 1 << 20)),
-            },
-        )
-    raise InvalidTopic(f"the internal topic {name} belongs to a feature that this broker does not have")
+    assert name == SHARE_GROUP_STATE, "each internal topic is one of a coordinator"
+    factor = _cap_factor(settings.share_coordinator_state_topic_replication_factor, broker_count)
+    return NewTopic(
+        name=name,
+        partition_count=settings.share_coordinator_state_topic_num_partitions,
+        replication_factor=factor,
+        config={
+            # As in Kafka, and no compaction: the coordinator deletes records below the oldest state in use.
+            "cleanup.policy": "delete",
+            "retention.ms": "-1",
+            "compression.type": "producer",
+            "min.insync.replicas": str(min(settings.share_coordinator_state_topic_min_isr, factor)),
+            "segment.bytes": str(max(settings.share_coordinator_state_topic_segment_bytes, 1 << 20)),
+        },
+    )
 
 
 def _cap_factor(factor: int, broker_count: int) -> int:
