@@ -11,7 +11,7 @@ from odradek.broker.requests.rights import table
 from odradek.broker.requests.table import CONTROLLER_HANDLERS, HANDLERS
 from odradek.security.authorization.acls import AclBinding, PermissionType
 from odradek.wire.protocol.api import ApiKey
-from tests.broker.requests import denied_groups, denied_topics
+from tests.broker.requests import denied_groups, denied_shares, denied_topics
 from tests.support.rights import (
     DELETE,
     DESCRIBE,
@@ -26,7 +26,7 @@ from tests.support.rights import (
 )
 from tests.support.whole_broker import WholeBroker
 
-DENIED = [*denied_topics.ROWS, *denied_groups.ROWS]
+DENIED = [*denied_topics.ROWS, *denied_groups.ROWS, *denied_shares.ROWS]
 UNKNOWN_TOPIC = 3
 ALL_DENIALS = {NO_TOPIC, NO_GROUP, NO_CLUSTER, NO_TRANSACTION, NO_TOKEN}
 # What has no error of a right: the answer leaves out what is hidden.
