@@ -34,8 +34,6 @@ OTHER_SCOPES = {
 OTHER_DEFAULTS = {
     # Readers of the partitions wait for the abort, and what waits for longer than ten seconds looks stuck.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-    # Share groups are a preview in Kafka 4.1, which is off. In Kafka 4.4 they are on.
-    "group.coordinator.rebalance.protocols": "classic,consumer,streams,share",
 }
 # Dynamic only: Kafka declares them apart from the broker's other settings.
 UNDECLARED = {

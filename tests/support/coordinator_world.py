@@ -58,7 +58,7 @@ GROUP_SETTINGS: Mapping[str, Any] = {
     "group_share_session_timeout_ms": 45_000,
     "group_share_heartbeat_interval_ms": 5000,
     "group_share_assignment_interval_ms": 1000,
-    "group_coordinator_rebalance_protocols": ("classic", "consumer", "streams", "share"),
+    "group_coordinator_rebalance_protocols": ("classic", "consumer", "streams"),
     "offset_metadata_max_bytes": 4096,
     "offsets_retention_minutes": 10_080,
     "offsets_retention_check_interval_ms": 600_000,

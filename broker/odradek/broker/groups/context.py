@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from odradek.broker.share_states.states import ShareStateRequests
 
 CONSUMER_PROTOCOL = "consumer"
-SHARE_PROTOCOL = "share"
 STREAMS_PROTOCOL = "streams"
 
 Result = TypeVar("Result")
@@ -173,12 +172,7 @@ class GroupContext:
             )
 
     def check_share_protocol(self) -> None:
-        """Raises UnsupportedVersion where share groups are not served, or share.version is 0."""
-        if SHARE_PROTOCOL not in self.settings.group_coordinator_rebalance_protocols:
-            raise UnsupportedVersion(
-                "this broker does not serve the share protocol: group.coordinator.rebalance.protocols is "
-                f"{','.join(self.settings.group_coordinator_rebalance_protocols)}; use a consumer group"
-            )
+        """Raises UnsupportedVersion while share.version is 0, which alone decides, as in Kafka."""
         if self.images.current.features.level(SHARE_VERSION) < 1:
             raise UnsupportedVersion(
                 "this cluster does not serve the share protocol yet: its feature level share.version is 0; raise it, "

@@ -31,8 +31,8 @@ class GroupSettings:
     )
     group_max_size: int = integer(INT32_MAX, "Members of one classic group.", 1)
     group_coordinator_rebalance_protocols: tuple[str, ...] = words(
-        ("classic", "consumer", "streams", "share"),
-        "The group protocols that are served.",
+        ("classic", "consumer", "streams"),
+        "The group protocols that are served. Of share groups share.version decides.",
         EachOf("consumer", "classic", "share", "streams"),
     )
 
