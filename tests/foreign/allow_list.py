@@ -8,7 +8,7 @@ A file is TOML. `[reasons]` names what keeps tests from judging a foreign broker
     cannot_judge.inside = ["testReplicas"]         `inside` is one of `reasons`
 
     [ShareConsumerTest]
-    all_cannot_judge = "share"                     the same for every method
+    all_cannot_judge = "inside"                    the same for every method
     [StreamsGroupCommandTest]
     not_played = "why not yet"                     all methods that the table does not name otherwise
 
