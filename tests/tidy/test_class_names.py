@@ -41,6 +41,7 @@ EXCEPTIONS: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {
         "PartitionData": (2, _SCHEMAS),
         "Producer": (4, f"{_TWINS} Two are those of Kafka's documents."),
         "SimpleConsumer": (2, _TWINS),
+        "StateBatch": (2, _SCHEMAS),
         "StreamsGroupHeartbeatEndpoint": (2, _SCHEMAS),
         "StreamsGroupHeartbeatTaskIds": (2, _SCHEMAS),
         "Subtopology": (2, _SCHEMAS),
