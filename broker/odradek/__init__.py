@@ -27,12 +27,16 @@ if TYPE_CHECKING:
         TopicSpec,
     )
     from odradek.client.schemas.registry import SchemaRegistry
+    from odradek.client.share.deliveries import Acknowledgement, ShareRecord
+    from odradek.client.share.sessions import ShareBounds
+    from odradek.client.share.share_consumer import ShareConsumer
     from odradek.foundation.ids import TopicPartition
     from odradek.wire.records.compression import Compression
 
 __all__ = [
     "EARLIEST",
     "LATEST",
+    "Acknowledgement",
     "Admin",
     "AlterOperation",
     "Audit",
@@ -48,12 +52,16 @@ __all__ = [
     "RecordMetadata",
     "ResourceType",
     "SchemaRegistry",
+    "ShareBounds",
+    "ShareConsumer",
+    "ShareRecord",
     "TopicPartition",
     "TopicSpec",
     "__version__",
 ]
 
 _HOMES = {
+    "Acknowledgement": "odradek.client.share.deliveries",
     "Admin": "odradek.client.admin.admin",
     "AlterOperation": "odradek.client.results",
     "Audit": "odradek.client.producer.audit",
@@ -71,6 +79,9 @@ _HOMES = {
     "RecordMetadata": "odradek.client.producer.batches",
     "ResourceType": "odradek.client.results",
     "SchemaRegistry": "odradek.client.schemas.registry",
+    "ShareBounds": "odradek.client.share.sessions",
+    "ShareConsumer": "odradek.client.share.share_consumer",
+    "ShareRecord": "odradek.client.share.deliveries",
     "TopicPartition": "odradek.foundation.ids",
     "TopicSpec": "odradek.client.results",
 }
