@@ -13,3 +13,4 @@ from odradek.client.sync.admin import Admin as Admin
 from odradek.client.sync.client import Client as Client
 from odradek.client.sync.consumer import Consumer as Consumer
 from odradek.client.sync.producer import Delivery as Delivery, Producer as Producer
+from odradek.client.sync.share_consumer import ShareConsumer as ShareConsumer

@@ -18,6 +18,7 @@ from odradek import (
     ShareConsumer,
     ShareRecord,
     TopicPartition,
+    sync,
 )
 from odradek.errors import InvalidRecordState, InvalidRequest, OdradekError
 from tests.client.support import with_client
@@ -84,6 +85,40 @@ async def test_a_loop_accepts_what_it_has_passed_and_releases_the_rest(client: C
 
 
 @with_client
+async def test_a_commit_in_a_loop_covers_what_the_loop_has_passed(client: Client, unique: str) -> None:
+    await make_queue(client, unique, b"a", b"b", b"c")
+    async with ShareConsumer(client, unique, [unique]) as consumer:
+        async with asyncio.timeout(SECONDS_MAX):
+            async for record in consumer:
+                assert await consumer.commit() == ({TopicPartition(unique, 0): None} if record.offset else {})
+                if record.value == b"b":
+                    break
+    async with ShareConsumer(client, unique, [unique]) as consumer:
+        assert values(await poll_until(consumer, 2)) == [b"b", b"c"]
+
+
+def test_a_program_without_a_loop_works_on_a_queue(bootstrap: str, unique: str) -> None:
+    with sync.Client(bootstrap) as client:
+        sync.Admin(client).topics.create(unique, partitions=1)
+        earliest = ConfigChange("share.auto.offset.reset", "earliest")
+        sync.Admin(client).configs.alter(ResourceType.GROUP, unique, [earliest])
+        with sync.Producer(client) as producer:
+            producer.send_many(unique, [b"good", b"bad", b"good", b"last"])
+        with sync.ShareConsumer(client, unique, [unique]) as consumer:
+            for record in consumer:
+                if record.value == b"bad":
+                    consumer.acknowledge(record, "reject")
+                if record.value == b"last":
+                    break
+            assert consumer.assignment == (TopicPartition(unique, 0),)
+        with sync.ShareConsumer(client, unique, [unique]) as consumer:
+            (last,) = consumer.poll(timeout_ms=10_000)
+            assert (last.value, last.delivery_count) == (b"last", 2)
+            consumer.acknowledge(last, "accept")
+            assert consumer.commit() == {TopicPartition(unique, 0): None}
+
+
+@with_client
 async def test_each_answer_means_what_it_says(client: Client, unique: str) -> None:
     await make_queue(client, unique, b"accept", b"release", b"reject")
     reported: list[tuple[TopicPartition, list[int], OdradekError | None]] = []
@@ -140,7 +175,7 @@ async def test_what_a_member_left_behind_is_given_to_another_at_once(client: Cli
 @with_client
 async def test_a_record_is_given_up_after_its_deliveries(client: Client, unique: str) -> None:
     await make_queue(client, unique, b"poison", delivery_count_limit="2")
-    counts = []
+    counts: list[int] = []
     async with ShareConsumer(client, unique, [unique], is_explicit=True) as consumer:
         async with asyncio.timeout(SECONDS_MAX):
             while len(counts) < 2:
@@ -152,7 +187,9 @@ async def test_a_record_is_given_up_after_its_deliveries(client: Client, unique:
 
 
 @with_client
-async def test_new_partitions_and_new_records_come_to_a_member_that_waits(client: Client, unique: str) -> None:
+async def test_new_partitions_and_new_records_come_to_a_member_that_waits(
+    client: Client, unique: str
+) -> None:
     await make_queue(client, unique)
     async with ShareConsumer(client, unique, [unique]) as consumer, Producer(client) as producer:
         waiting = asyncio.create_task(poll_until(consumer, 1))

@@ -23,6 +23,7 @@ _ABSENT: Final = {
         _FOR_THE_LOOP,
     ),
     "Consumer": dict.fromkeys(["is_interrupted", "read_ahead"], "The synchronous form is what calls them."),
+    "ShareConsumer": dict.fromkeys(["poll_for_loop", "settle_loop"], "The synchronous form is what calls them."),
 }  # fmt: skip
 _TWINS: Final = {
     "__aenter__": "__enter__",
@@ -30,7 +31,7 @@ _TWINS: Final = {
     "__aiter__": "__iter__",
     "__anext__": "__next__",
 }
-_CLASSES: Final = ["Client", "Consumer", "Producer"]
+_CLASSES: Final = ["Client", "Consumer", "Producer", "ShareConsumer"]
 
 
 def named(kind: type) -> set[str]:

@@ -67,6 +67,11 @@ class HeldRecords:
                         f"record {offset} of {key} from the last poll has no answer; call acknowledge for each one"
                     )
 
+    @property
+    def is_any(self) -> bool:
+        """Whether a record has no answer."""
+        return bool(self._givers)
+
     def forget_of(self, broker_id: int) -> None:
         """The broker gives to others what it gave here: an answer would be refused."""
         self._answers.pop(broker_id, None)

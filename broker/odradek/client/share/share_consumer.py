@@ -95,6 +95,7 @@ class ShareConsumer:
         self._tasks = TaskOwner("share consumer", on_failure=self._note_defect)
         self._failure: BaseException | None = None
         self._is_begun = False
+        self._is_looping = False
         self._closed = False
 
     async def __aenter__(self) -> ShareConsumer:
@@ -105,16 +106,29 @@ class ShareConsumer:
 
     async def __aiter__(self) -> AsyncIterator[ShareRecord]:
         while True:
-            records = await self.poll()
-            done = 0
+            passed, records = 0, await self.poll_for_loop()
             try:
                 for record in records:
                     yield record
-                    self._answer_if_held(record, Acknowledgement.ACCEPT)
-                    done += 1
+                    self.settle_loop([record], passed=1)
+                    passed += 1
             finally:
-                for record in records[done:]:
-                    self._answer_if_held(record, Acknowledgement.RELEASE)
+                self.settle_loop(records[passed:], passed=0)
+
+    async def poll_for_loop(self) -> list[ShareRecord]:
+        """As `poll`, for a loop that answers for each record: no other call accepts those that it has not passed."""
+        records = await self.poll()
+        self._is_looping = bool(records)
+        return records
+
+    def settle_loop(self, records: Sequence[ShareRecord], *, passed: int) -> None:
+        """Accept the records that a loop has passed, and release the rest. Its body may have answered for some."""
+        for number, record in enumerate(records):
+            with suppress(InvalidRecordState):
+                self._held.answer(
+                    record, Acknowledgement.ACCEPT if number < passed else Acknowledgement.RELEASE
+                )
+        self._is_looping = self._is_looping and self._held.is_any
 
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:
@@ -171,11 +185,12 @@ class ShareConsumer:
         self._held.answer(record, kind)
 
     async def commit(self) -> dict[TopicPartition, OdradekError | None]:
-        """Send all answers now: by partition, why they were refused, or None. Records without one are accepted here,
-        unless `is_explicit`. A refused record is delivered again.
+        """Send all answers now: by partition, why they were refused, or None. A refused record is delivered again.
+
+        Records without an answer are accepted here, unless `is_explicit`, or a loop over this consumer is at work.
         """
         self._check_open()
-        if not self._is_explicit:
+        if not (self._is_explicit or self._is_looping):
             self._held.accept_all()
         found: Failures = {}
         for broker_id in self._held.brokers:
@@ -210,13 +225,8 @@ class ShareConsumer:
         """Accept what the caller holds, or refuse to go on without its answers."""
         if self._is_explicit:
             self._held.require_answers()
-        else:
+        elif not self._is_looping:
             self._held.accept_all()
-
-    def _answer_if_held(self, record: ShareRecord, kind: Acknowledgement) -> None:
-        # The body of a loop may have answered for it, or the session may have ended.
-        with suppress(InvalidRecordState):
-            self._held.answer(record, kind)
 
     async def _send_answers(self, broker_id: int, *, is_last: bool = False) -> Failures:
         """Send the answers for one broker. With `is_last` the session ends."""
