@@ -37,6 +37,7 @@ VERBS = {
     "console": "odradek.cli.cluster.console:console",
     "topics": "odradek.cli.topics.verbs:topics",
     "groups": "odradek.cli.groups.verbs:groups",
+    "queues": "odradek.cli.queues.verbs:queues",
     "transactions": "odradek.cli.groups.transactions:transactions",
     "configs": "odradek.cli.topics.configs:configs",
     "acls": "odradek.cli.security.acls:acls",

@@ -7,6 +7,7 @@ from odradek.client.admin.brokers import BrokerAdmin
 from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.logs import LogAdmin
+from odradek.client.admin.queues import QueueAdmin
 from odradek.client.admin.quotas import QuotaAdmin
 from odradek.client.admin.scram import ScramAdmin
 from odradek.client.admin.topics import TopicAdmin
@@ -23,6 +24,7 @@ class Admin:
         self.acls = AclAdmin(client)
         self.configs = ConfigAdmin(client)
         self.groups = GroupAdmin(client)
+        self.queues = QueueAdmin(client)
         self.logs = LogAdmin(client)
         self.brokers = BrokerAdmin(client)
         self.quotas = QuotaAdmin(client)

@@ -51,6 +51,8 @@ OFFSET_DELETE_VERSIONS = (0, 0)
 DELETE_VERSIONS = (0, 2)
 CONSUMER_PROTOCOL = "consumer"
 STREAMS_PROTOCOL = "streams"
+SHARE_GROUP_DESCRIBE_VERSIONS = (1, 1)
+SHARE = "share"
 # The type of groups whose consumers share partitions through ZooKeeper, which only Odradek's brokers show.
 ZOOKEEPER = "zookeeper"
 DEAD = "Dead"
@@ -100,6 +102,10 @@ class GroupAdmin:
         except GroupIdNotFound as missing:
             try:
                 return await self._on_coordinator(group_id, lambda c: self._describe_streams(c, group_id))
+            except (GroupIdNotFound, UnsupportedByBroker, UnsupportedVersion):
+                pass
+            try:
+                return await self._on_coordinator(group_id, lambda c: self._describe_share(c, group_id))
             except (GroupIdNotFound, UnsupportedByBroker, UnsupportedVersion):
                 raise missing from None
 
@@ -221,6 +227,42 @@ class GroupAdmin:
                     topics=topics,
                     epoch=member.member_epoch,
                     target=list_partitions(member.target_assignment),
+                )
+                for member in group.members
+            ),
+            epoch=group.group_epoch,
+            assignment_epoch=group.assignment_epoch,
+        )
+
+    async def _describe_share(self, connection: BrokerConnection, group_id: str) -> GroupDescription:
+        answer = await connection.request(
+            ApiKey.SHARE_GROUP_DESCRIBE,
+            versions=SHARE_GROUP_DESCRIBE_VERSIONS,
+            group_ids=[group_id],
+            include_authorized_operations=False,
+        )
+        group = answer.groups[0]
+        raise_for(group.error_code, group.error_message, about=f"group {group_id!r}", group=group_id)
+        return GroupDescription(
+            group_id=group_id,
+            state=group.group_state,
+            type=SHARE,
+            protocol_type=SHARE,
+            assignor=group.assignor_name,
+            coordinator=connection.broker_id(self._client.cluster),
+            members=tuple(
+                GroupMember(
+                    member.member_id,
+                    None,
+                    member.client_id,
+                    member.client_host,
+                    assignment=tuple(
+                        TopicPartition(topic.topic_name, number)
+                        for topic in member.assignment.topic_partitions
+                        for number in topic.partitions
+                    ),
+                    topics=tuple(member.subscribed_topic_names),
+                    epoch=member.member_epoch,
                 )
                 for member in group.members
             ),

@@ -7,6 +7,7 @@ from odradek.client.admin.brokers import BrokerAdmin
 from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.logs import LogAdmin
+from odradek.client.admin.queues import QueueAdmin
 from odradek.client.admin.quotas import QuotaAdmin
 from odradek.client.admin.reassignments import ReassignmentAdmin
 from odradek.client.admin.scram import ScramAdmin
@@ -85,6 +86,16 @@ class BlockingGroups(Face[GroupAdmin]):
     delete = blocking(GroupAdmin.delete)
 
 
+class BlockingQueues(Face[QueueAdmin]):
+    """Share groups, and where they are."""
+
+    list = blocking(QueueAdmin.list)
+    describe = blocking(QueueAdmin.describe)
+    offsets = blocking(QueueAdmin.offsets)
+    alter_offsets = blocking(QueueAdmin.alter_offsets)
+    delete_offsets = blocking(QueueAdmin.delete_offsets)
+
+
 class BlockingLogs(Face[LogAdmin]):
     """Offsets by time, deletion of records, log directories, and the cluster's brokers."""
 
@@ -147,6 +158,7 @@ class Admin:
         self.acls = BlockingAcls(engine, AclAdmin(inner), owner=client)
         self.configs = BlockingConfigs(engine, ConfigAdmin(inner), owner=client)
         self.groups = BlockingGroups(engine, GroupAdmin(inner), owner=client)
+        self.queues = BlockingQueues(engine, QueueAdmin(inner), owner=client)
         self.logs = BlockingLogs(engine, LogAdmin(inner), owner=client)
         self.brokers = BlockingBrokers(engine, brokers, owner=client)
         self.quotas = BlockingQuotas(engine, QuotaAdmin(inner), owner=client)

@@ -1,0 +1,1 @@
+"""The verbs of `odradek queues`: share groups (KIP-932)."""
