@@ -6,23 +6,20 @@ these ranges belong to others. An acquired offset may have no record, as that of
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
-from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from odradek.client.consumer.blocks import RecordBlock
 from odradek.foundation.errors import CorruptRecord
 from odradek.foundation.ids import TopicPartition
 from odradek.wire.records.batch import split
-from odradek.wire.records.bulk_decoding import all_records
 from odradek.wire.records.record import Headers
 
 if TYPE_CHECKING:
     from odradek.wire.protocol.responses.shares import AcquiredRecords
 
 _GAP: Final = 0
-_offset_of = attrgetter("offset")
 
 
 class Acknowledgement(IntEnum):
@@ -59,48 +56,58 @@ class ShareRecord(NamedTuple):
         return TopicPartition(self.topic, self.partition)
 
 
+class DeliveredBlock(NamedTuple):
+    """Records of one batch that were delivered equally often."""
+
+    block: RecordBlock
+    delivery_count: int
+
+    def share_records(self) -> list[ShareRecord]:
+        key, timestamp_type = self.block.topic_partition, int(self.block.header.timestamp_type)
+        return [
+            ShareRecord(*key, offset, timestamp_ms, timestamp_type, name, value, headers, self.delivery_count)
+            for offset, timestamp_ms, name, value, headers in self.block.records()
+        ]
+
+
 class Delivery(NamedTuple):
     """The records of one partition in one answer, and offsets that are answered at once: gaps, and damaged records."""
 
-    records: list[ShareRecord]
+    blocks: list[DeliveredBlock]
     settled: dict[int, int]
 
 
 def open_delivery(key: TopicPartition, data: memoryview, acquired: Iterable[AcquiredRecords]) -> Delivery:
     """Decode what was acquired. A batch that is damaged is rejected; a later delivery would be damaged as well."""
     ranges = sorted((one.first_offset, one.last_offset, one.delivery_count) for one in acquired)
-    found: list[ShareRecord] = []
+    found: list[DeliveredBlock] = []
     settled: dict[int, int] = {}
     for first, last, _ in ranges:
         settled.update(dict.fromkeys(range(first, last + 1), _GAP))
     try:
         for batch in split(data, may_be_cut=True):
             header = batch.header
-            mine = [one for one in ranges if one[0] <= header.last_offset and one[1] >= header.base_offset]
-            if not mine or header.is_control:
+            if header.is_control:
                 continue
-            try:
-                batch.verify()
-                records = all_records(batch)
-            except CorruptRecord:
-                for first, last, _ in mine:
-                    begin, end = max(first, header.base_offset), min(last, header.last_offset)
-                    settled.update(dict.fromkeys(range(begin, end + 1), int(Acknowledgement.REJECT)))
-                continue
-            timestamp_type = int(header.timestamp_type)
-            for first, last, count in mine:
-                begin = bisect_left(records, first, key=_offset_of)
-                end = bisect_left(records, last + 1, key=_offset_of)
-                found += [
-                    ShareRecord(*key, offset, timestamp_ms, timestamp_type, name, value, headers, count)
-                    for offset, timestamp_ms, name, value, headers in records[begin:end]
-                ]
+            for first, last, count in ranges:
+                begin, end = max(first, header.base_offset), min(last, header.last_offset) + 1
+                if begin >= end:
+                    continue
+                block = RecordBlock(key, batch, header, begin, end)
+                try:
+                    batch.verify()
+                    records = block.records()
+                except CorruptRecord:
+                    settled.update(dict.fromkeys(range(begin, end), int(Acknowledgement.REJECT)))
+                    continue
+                for record in records:
+                    settled.pop(record.offset, None)
+                if records:
+                    found.append(DeliveredBlock(block, count))
     except CorruptRecord:
         # What follows cannot be told apart. Its locks end by themselves, and it is delivered again.
-        read = found[-1].offset if found else -1
-        settled = {offset: kind for offset, kind in settled.items() if offset <= read}
-    for record in found:
-        settled.pop(record.offset, None)
+        read = found[-1].block.end_offset if found else 0
+        settled = {offset: kind for offset, kind in settled.items() if offset < read}
     return Delivery(found, settled)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from odradek.client.share.deliveries import Acknowledgement, ShareRecord
+from odradek.client.share.deliveries import Acknowledgement, Delivery, ShareRecord
 from odradek.client.share.sessions import Answers
 from odradek.foundation.errors import InvalidRecordState, InvalidRequest
 from odradek.foundation.ids import TopicPartition
@@ -20,18 +20,14 @@ class HeldRecords:
         """Those of them whose lock begins anew, and which need an answer later."""
         self._answers: dict[int, dict[TopicPartition, dict[int, int]]] = {}
 
-    def add(
-        self,
-        broker_id: int,
-        records: Iterable[ShareRecord],
-        settled: Mapping[TopicPartition, Mapping[int, int]],
-    ) -> None:
-        """Hold what a broker gave; `settled` are offsets that have their answers already."""
-        for record in records:
-            self._givers.setdefault(record.topic_partition, {})[record.offset] = broker_id
-        for key, answers in settled.items():
-            if answers:
-                self._answers_of(broker_id, key).update(answers)
+    def add(self, broker_id: int, deliveries: Mapping[TopicPartition, Delivery]) -> None:
+        """Hold what a broker gave. Gaps and damaged records have their answers already."""
+        for key, delivery in deliveries.items():
+            if delivery.settled:
+                self._answers_of(broker_id, key).update(delivery.settled)
+            for one in delivery.blocks:
+                offsets = (record.offset for record in one.block.records())
+                self._givers.setdefault(key, {}).update(dict.fromkeys(offsets, broker_id))
 
     def answer(self, record: ShareRecord, kind: Acknowledgement) -> None:
         """Answer for one record. Raises InvalidRecordState for one that is not held."""

@@ -19,7 +19,7 @@ from typing import Final, Literal
 from odradek.client.client import Client, client_of
 from odradek.client.consumer.outage import Outage
 from odradek.client.errors import RETRIABLE_OR_LATE, ClientClosed
-from odradek.client.share.deliveries import Acknowledgement, ShareRecord
+from odradek.client.share.deliveries import Acknowledgement, DeliveredBlock, ShareRecord
 from odradek.client.share.held import HeldRecords
 from odradek.client.share.membership import ShareMembership
 from odradek.client.share.sessions import Answers, Failures, ShareBounds, ShareFetched, ShareSession
@@ -140,6 +140,11 @@ class ShareConsumer:
         return self._membership.member_id
 
     async def poll(self, *, timeout_ms: int = 1_000) -> list[ShareRecord]:
+        """As `poll_blocks`, record by record."""
+        blocks = await self.poll_blocks(timeout_ms=timeout_ms)
+        return [record for block in blocks for record in block.share_records()]
+
+    async def poll_blocks(self, *, timeout_ms: int = 1_000) -> list[DeliveredBlock]:
         """What the group has for this member, as soon as there is some; the first call joins the group.
 
         Raises InvalidRequest when records of the call before have no answer and `is_explicit`, and what refused this
@@ -155,8 +160,8 @@ class ShareConsumer:
         while True:
             if (failure := self._failure or self._membership.failure) is not None:
                 raise failure
-            if records := self._take():
-                return records
+            if blocks := self._take():
+                return blocks
             self._changed.clear()
             await self._start_fetches(deadline)
             left_seconds = deadline - loop.time()
@@ -258,16 +263,15 @@ class ShareConsumer:
 
     # --- fetches -----------------------------------------------------------------------------------------------------
 
-    def _take(self) -> list[ShareRecord]:
+    def _take(self) -> list[DeliveredBlock]:
         """The records of the oldest answers. Those whose locks have ended belong to others by now."""
         while self._fetched:
             broker_id, fetched = self._fetched.popleft()
             if fetched.locked_until <= asyncio.get_running_loop().time():
                 continue
-            records = [record for delivery in fetched.deliveries.values() for record in delivery.records]
-            self._held.add(broker_id, records, {key: one.settled for key, one in fetched.deliveries.items()})
-            if records:
-                return records
+            self._held.add(broker_id, fetched.deliveries)
+            if blocks := [block for delivery in fetched.deliveries.values() for block in delivery.blocks]:
+                return blocks
         return []
 
     async def _start_fetches(self, deadline: float) -> None:

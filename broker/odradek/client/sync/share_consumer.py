@@ -81,5 +81,6 @@ class ShareConsumer(Face[AsyncShareConsumer]):
         return self._inner.member_id
 
     poll = blocking(AsyncShareConsumer.poll)
+    poll_blocks = blocking(AsyncShareConsumer.poll_blocks)
     commit = blocking(AsyncShareConsumer.commit)
     acknowledge = reading(AsyncShareConsumer.acknowledge)
