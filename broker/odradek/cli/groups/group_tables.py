@@ -8,6 +8,7 @@ import click
 
 from odradek.cli.shared.output import Document, count, in_color, print_table, state_in_color
 from odradek.cli.shared.times import format_seconds
+from odradek.client.admin.groups import SHARE
 
 Described = Sequence[Document]
 _NO_GROUP = "there is no group"
@@ -68,6 +69,11 @@ def print_offsets(groups: Described, *, is_verbose: bool) -> None:
         click.echo(_NO_GROUP)
     for index, group in enumerate(groups):
         _print_title(group, index)
+        if group["type"] == SHARE:
+            click.echo(
+                f"a share group commits no offsets; `odradek queues describe {group['group']}` shows it"
+            )
+            continue
         rows = [
             [_seconds(one[key]) if key == "lag_seconds" else one[key] for key in keys]
             for one in group["partitions"]
@@ -88,6 +94,8 @@ def _print_title(group: Document, index: int) -> None:
             f"; {count(without, 'partition')} with {count(group['records_without_commit'], 'record')} "
             f"{'has' if without == 1 else 'have'} no committed offset"
         )
+    if group["type"] == SHARE:
+        lag = ""
     state = in_color(state_in_color(group["state"]))
     click.echo(f"{group['group']}  {state}  {group['type']}  {count(len(group['members']), 'member')}{lag}")
     if group["commits_refused"]:

@@ -12,7 +12,7 @@ from odradek.foundation.verb_groups import run_in
 
 # Kafka's names (GroupState, GroupType), for classic and consumer groups; those in ZooKeeper have a type of their own.
 STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling")
-TYPES = ("classic", "consumer", "zookeeper")
+TYPES = ("classic", "consumer", "share", "streams", "zookeeper")
 VERBS = {
     "list": "odradek.cli.groups.verbs:list_groups",
     "describe": "odradek.cli.groups.verbs:describe",
@@ -43,7 +43,7 @@ def groups() -> None:
     multiple=True,
     metavar="TYPE[,…]",
     shell_complete=one_of(TYPES),
-    help="Only of these types: classic, consumer, zookeeper; may be repeated.",
+    help=f"Only of these types: {', '.join(TYPES)}; may be repeated.",
 )
 @watch_option
 @session_options

@@ -38,6 +38,12 @@ from odradek.foundation.verb_groups import run_in
     help="Join this group: share its partitions, and commit the offsets of printed records.",
 )
 @click.option(
+    "--share-group",
+    metavar="ID",
+    shell_complete=complete_groups,
+    help="Join this share group, a work queue: get records that others do not have, and accept those printed.",
+)
+@click.option(
     "--follow/--exit-at-end",
     default=None,
     help="Wait for more at the end, or stop there. Default: stop when a start is given and no group, else follow. "
@@ -109,6 +115,7 @@ def consume() -> None:
       odradek consume orders --offset -10          the last ten of each partition
       odradek consume 'orders.*'                   every topic whose name matches, new ones too
       odradek consume orders --group billing       share with others and commit the position
+      odradek consume jobs --share-group resize    take records of a work queue
       odradek consume orders --from-beginning --output json --json-values | jq .value.id
       odradek consume orders --from-beginning --format '{partition}:{offset} {key:10} {value}'
       odradek consume orders --from-beginning -f '%t [%p] at %o: %k = %s\\n'

@@ -6,7 +6,7 @@ import contextlib
 import gc
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import click
 
@@ -37,6 +37,7 @@ def consume(
     end_time: str | None,
     records_max: int | None,
     group: str | None,
+    share_group: str | None,
     follow: bool | None,
     idle_exit: float | None,
     keys: bool,
@@ -58,6 +59,19 @@ def consume(
         raise click.UsageError("a group decides where to read: drop --partition, --from and --offset")
     if end_time is not None and (follow or group is not None):
         raise click.UsageError("--until contradicts --follow and --group")
+    if share_group is not None:
+        _check_queue(
+            {
+                "--group": group is not None,
+                "--partition": partitions is not None,
+                "--from-beginning": from_beginning,
+                "--from": start_time is not None,
+                "--offset": offset is not None,
+                "--until": end_time is not None,
+                "--isolation": isolation != "read_uncommitted",
+                "--exit-at-end": follow is False,
+            }
+        )
     if json_values and not session.is_json:
         raise click.UsageError("--json-values needs --output json")
     decoding = _find_decoding(session, registry_url, schema_parts)
@@ -75,6 +89,7 @@ def consume(
             end_ms=None if end_time is None else parse_moment_ms(end_time, now_ms=now_ms),
             records_max=records_max,
             group=group,
+            share_group=share_group,
             is_following=(not (starts or end_time) or group is not None) if follow is None else follow,
             may_wait=follow is True,
             idle_seconds_max=idle_exit,
@@ -90,6 +105,16 @@ def consume(
         raise click.UsageError("--offset needs a single topic")
     session.run(lambda client: _print_all(client, plan, printer, decoding, is_progress_wanted=progress))
     return ExitCode.OK if decoding is None else decoding.exit_code
+
+
+def _check_queue(given: Mapping[str, bool]) -> None:
+    """Raises click.UsageError for an option that a queue decides itself."""
+    for option, is_given in given.items():
+        if is_given:
+            raise click.UsageError(
+                f"{option} and --share-group contradict each other: a queue gives what is not done yet. "
+                "Its settings share.auto.offset.reset and share.isolation.level say from where, and --idle-exit ends it"
+            )
 
 
 def _find_decoding(session: CommandSession, url: str | None, parts: str) -> BlockDecoding | None:

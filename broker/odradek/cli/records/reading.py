@@ -63,6 +63,7 @@ class ReadPlan:
     end_ms: int | None
     records_max: int | None
     group: str | None
+    share_group: str | None
     is_following: bool
     may_wait: bool
     idle_seconds_max: float | None
@@ -87,12 +88,17 @@ class Watcher:
 
 def read(client: Client, plan: ReadPlan, watcher: Watcher) -> AsyncGenerator[list[RecordBlock], None]:
     """Records in blocks as they arrive, until the end that the plan sets. Close it if you stop before (`aclosing`)."""
+    if plan.share_group is not None:
+        # Most readings are of no queue, and load none of this.
+        from odradek.cli.records.queue_reading import read_queue
+
+        return read_queue(client, plan, watcher)
     return (
         _read_group(client, plan, watcher) if plan.group is not None else _read_alone(client, plan, watcher)
     )
 
 
-async def _topics(client: Client, plan: ReadPlan, watcher: Watcher) -> list[str]:
+async def find_topics(client: Client, plan: ReadPlan, watcher: Watcher) -> list[str]:
     """The topics that match now. Raises UnknownTopicOrPartition if there are none and the plan does not wait."""
     names = await plan.topics.find(client)
     if not names:
@@ -148,12 +154,12 @@ async def _read_alone(
                 idle_since = time.monotonic()
                 yield blocks
             watcher.read(count, _position_sum(consumer) - before)
-            if left == 0 or (not blocks and _is_idle(plan, idle_since)):
+            if left == 0 or (not blocks and is_idle(plan, idle_since)):
                 return
 
 
 async def _partitions(client: Client, plan: ReadPlan, watcher: Watcher) -> list[TopicPartition]:
-    names = await _topics(client, plan, watcher)
+    names = await find_topics(client, plan, watcher)
     cluster = await client.with_retries(lambda: client.refresh(names))
     check_rights(cluster, names, ApiKey.FETCH)
     return [key for name in names for key in cluster.partitions(name, plan.partitions)]
@@ -284,8 +290,8 @@ async def _read_group(
     client: Client, plan: ReadPlan, watcher: Watcher
 ) -> AsyncGenerator[list[RecordBlock], None]:
     assert plan.group is not None
-    names = await _topics(client, plan, watcher)
-    await _require_named(client, plan, watcher)
+    names = await find_topics(client, plan, watcher)
+    await require_named(client, plan, watcher)
     consumer = GroupConsumer(
         client,
         plan.group,
@@ -311,7 +317,7 @@ async def _read_group(
                 yield blocks
                 await consumer.commit()
                 watcher.read(count, 0)
-            elif _is_idle(plan, idle_since):
+            elif is_idle(plan, idle_since):
                 return
             if plan.is_following:
                 continue
@@ -323,7 +329,7 @@ async def _read_group(
                 return
 
 
-async def _require_named(client: Client, plan: ReadPlan, watcher: Watcher) -> None:
+async def require_named(client: Client, plan: ReadPlan, watcher: Watcher) -> None:
     """Raises UnknownTopicOrPartition for a topic that was given by name, unless the plan waits for it. A group would
     wait for it in silence.
     """
@@ -339,7 +345,7 @@ async def _require_named(client: Client, plan: ReadPlan, watcher: Watcher) -> No
             watcher.note(f"there is no topic {name!r} yet: waiting for it")
 
 
-def _is_idle(plan: ReadPlan, idle_since: float) -> bool:
+def is_idle(plan: ReadPlan, idle_since: float) -> bool:
     return plan.idle_seconds_max is not None and time.monotonic() - idle_since >= plan.idle_seconds_max
 
 
