@@ -1,0 +1,90 @@
+"""`odradek queues` and `consume --share-group` with a running broker: what is left, what comes next, and moves."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.cli.exit_codes import ExitCode
+from tests.cli.conftest import Shell
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def queue(shell: Shell, unique: str) -> str:
+    """A queue of the same name as its topic, whose first two of five records are done."""
+    shell.run("topics", "create", unique, "-p", "1")
+    shell.run("produce", unique, input="a\nb\nc\nd\ne\n")
+    shell.run("configs", "set", "group", unique, "share.auto.offset.reset=earliest")
+    assert shell.run("consume", unique, "--share-group", unique, "-n", "2") == "a\nb\n"
+    return unique
+
+
+def test_a_queue_shows_what_is_left_and_what_comes_next(shell: Shell, queue: str) -> None:
+    (described,) = shell.json("queues", "describe", queue)
+    assert (described["state"], described["lag"], described["members"]) == ("Empty", 3, [])
+    # As in Apache Kafka, the start that is stored moves with the next change behind it.
+    (partition,) = described["partitions"]
+    assert (partition["lag"], partition["start"] <= 2) == (3, True)
+    assert described["settings"]["share.auto.offset.reset"] == "earliest"
+    (listed,) = [one for one in shell.json("queues", "list") if one["queue"] == queue]
+    assert listed == {"queue": queue, "state": "Empty", "members": 0, "topics": [queue], "lag": 3}
+    waiting = ["a", "b", "c", "d", "e"][partition["start"] :]
+    assert [one["value"] for one in shell.json("queues", "peek", queue)] == waiting
+    assert [one["value"] for one in shell.json("queues", "peek", queue, "-n", "2")] == waiting[:2]
+    # A look takes nothing.
+    assert shell.json("queues", "describe", queue)[0]["lag"] == 3
+    assert "share.delivery.count.limit" in shell.run("queues", "describe", queue, "--verbose")
+    assert "it has no members" in shell.run("queues", "describe", queue, "--members")
+
+
+def test_groups_show_a_queue_as_one(shell: Shell, queue: str) -> None:
+    assert f"`odradek queues describe {queue}`" in shell.run("groups", "describe", queue)
+    (listed,) = [one for one in shell.json("groups", "list", "--type", "share") if one["group_id"] == queue]
+    assert listed["type"] == "share"
+
+
+def test_what_was_printed_is_done_and_the_rest_is_not(shell: Shell, queue: str) -> None:
+    assert shell.run("consume", queue, "--share-group", queue, "--idle-exit", "3") == "c\nd\ne\n"
+    assert shell.json("queues", "describe", queue)[0]["lag"] == 0
+    assert shell.json("queues", "peek", queue) == []
+
+
+def test_a_queue_moves_only_when_told_to(shell: Shell, queue: str) -> None:
+    reset = ("queues", "reset", queue, "--topic", queue, "--to-earliest")
+    (move,) = shell.json(*reset)
+    assert (move["topic"], move["new_start"]) == (queue, 0)
+    assert shell.json("queues", "describe", queue)[0]["lag"] == 3
+    shell.run(*reset, "--execute")
+    assert shell.json("queues", "describe", queue)[0]["lag"] == 5
+    shell.run("queues", "reset", queue, "--all-topics", "--to-latest", "--execute")
+    assert shell.json("queues", "describe", queue)[0]["lag"] == 0
+
+
+def test_a_queue_is_forgotten_and_deleted_only_when_told_to(shell: Shell, queue: str) -> None:
+    shell.run("queues", "forget", queue, "--topic", queue)
+    assert shell.json("queues", "describe", queue)[0]["partitions"] != []
+    shell.run("queues", "forget", queue, "--topic", queue, "--execute")
+    assert shell.json("queues", "describe", queue)[0]["partitions"] == []
+    shell.run("queues", "delete", queue)
+    shell.run("queues", "describe", queue)
+    shell.run("queues", "delete", queue, "--execute")
+    shell.run("queues", "describe", queue, code=ExitCode.NOT_FOUND)
+    assert f"there is no group '{queue}'" in shell.error
+
+
+def test_wrong_use_is_explained(shell: Shell, queue: str, unique: str) -> None:
+    for arguments, message in (
+        (("queues", "reset", queue, "--to-earliest"), "give --topic (may be repeated), or --all-topics"),
+        (("queues", "reset", queue, "--all-topics"), "give one of --to-earliest, --to-latest, --to-datetime"),
+        (("queues", "forget", queue), "give --topic"),
+        (("consume", queue, "--share-group", queue, "--from-beginning"), "share.auto.offset.reset"),
+        (("consume", queue, "--share-group", queue, "--exit-at-end"), "--idle-exit ends it"),
+    ):
+        shell.run(*arguments, code=ExitCode.USAGE)
+        assert message in shell.error
+    # A consumer group is no queue, and is not deleted as one.
+    shell.run("groups", "reset-offsets", f"{unique}-plain", "--topic", queue, "--to-earliest", "--execute")
+    shell.run("queues", "delete", f"{unique}-plain", "--execute", code=ExitCode.NOT_FOUND)
+    assert "there is no queue" in shell.error
+    shell.run("groups", "describe", f"{unique}-plain")
