@@ -40,6 +40,7 @@ EXCEPTIONS: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {
         "Message": (2, "The one that the wire's messages inherit, and the payload in Kafka's documents."),
         "PartitionData": (2, _SCHEMAS),
         "Producer": (4, f"{_TWINS} Two are those of Kafka's documents."),
+        "ShareConsumer": (2, _TWINS),
         "SimpleConsumer": (2, _TWINS),
         "StateBatch": (2, _SCHEMAS),
         "StreamsGroupHeartbeatEndpoint": (2, _SCHEMAS),

@@ -1,4 +1,4 @@
-"""What `odradek queues` asks: where queues are, who works on them, and the records that come next."""
+"""What `odradek queues` asks: where queues are, their members, and the records that come next."""
 
 from __future__ import annotations
 

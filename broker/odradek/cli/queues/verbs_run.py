@@ -9,11 +9,14 @@ import click
 
 from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.queues.queue_details import describe_queues, peek_records
-from odradek.cli.queues.queue_tables import print_members, print_offsets
 from odradek.cli.shared.options import CommandSession
 from odradek.cli.shared.output import (
+    Document,
+    count,
     failure_fields,
+    in_color,
     print_errors,
+    print_table,
     say,
     show,
     show_document,
@@ -33,6 +36,7 @@ from odradek.foundation.errors import GroupIdNotFound, OdradekError
 from odradek.foundation.ids import TopicPartition
 
 _VALUE_CHARACTERS_MAX = 60
+_NO_QUEUE = "there is no queue"
 
 
 def list_queues(session: CommandSession, *, watch: float | None) -> int:
@@ -59,11 +63,48 @@ def describe(
     session: CommandSession, *, group_ids: tuple[str, ...], members: bool, watch: float | None
 ) -> int:
     def present(session: CommandSession, described: list[dict[str, object]]) -> None:
-        print_queues = print_members if members else print_offsets
+        print_queues = _print_members if members else _print_offsets
         if not show_document(session.output, described):
             print_queues(described, is_verbose=session.verbose)
 
     return look(session, lambda client: describe_queues(client, group_ids), present, every_seconds=watch)
+
+
+def _print_offsets(queues: Sequence[Document], *, is_verbose: bool) -> None:
+    """One table for each queue, with its settings when `is_verbose`."""
+    if not queues:
+        click.echo(_NO_QUEUE)
+    for number, queue in enumerate(queues):
+        _print_title(queue, number)
+        print_table(
+            ["TOPIC", "PARTITION", "START", "LAG"],
+            [[one["topic"], one["partition"], one["start"], one["lag"]] for one in queue["partitions"]],
+            empty="it has begun no topic",
+        )
+        if is_verbose:
+            print_table(["SETTING", "VALUE"], sorted(queue["settings"].items()), empty="no settings")
+
+
+def _print_members(queues: Sequence[Document], *, is_verbose: bool) -> None:
+    """One table for each queue, with epochs and subscriptions when `is_verbose`."""
+    if not queues:
+        click.echo(_NO_QUEUE)
+    keys = ["member_id", "client_id", "client_host", "assignment"]
+    headers = ["MEMBER", "CLIENT", "HOST", "PARTITIONS"]
+    if is_verbose:
+        keys, headers = [*keys, "topics", "epoch"], [*headers, "SUBSCRIBES TO", "EPOCH"]
+    for number, queue in enumerate(queues):
+        _print_title(queue, number)
+        rows = [[one[key] for key in keys] for one in queue["members"]]
+        print_table(headers, rows, empty="it has no members")
+
+
+def _print_title(queue: Document, number: int) -> None:
+    if number:
+        click.echo()
+    state = in_color(state_in_color(queue["state"]))
+    lag = "lag unknown" if queue["lag"] is None else f"lag {count(queue['lag'], 'record')}"
+    click.echo(f"{queue['queue']}  {state}  {count(len(queue['members']), 'member')}  {lag}")
 
 
 def peek(session: CommandSession, *, group_id: str, topics: tuple[str, ...], max_records: int) -> None:

@@ -14,7 +14,7 @@ import select
 import stat
 import sys
 import time
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import click
@@ -27,6 +27,9 @@ from odradek.client.client import Client
 from odradek.client.consumer.blocks import RecordBlock
 from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.group import GroupConsumer
+from odradek.client.share.deliveries import Acknowledgement, DeliveredBlock
+from odradek.client.share.sessions import ShareBounds
+from odradek.client.share.share_consumer import ShareConsumer
 from odradek.foundation.client_limits import TOPICS_CHECK_SECONDS
 from odradek.foundation.errors import OdradekError, OffsetOutOfRange, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
@@ -37,6 +40,7 @@ logger = logging.getLogger(__name__)
 _POLL_MS = 500
 # In a group, so that a crash makes only a few records print again.
 _RECORDS_PER_COMMIT = 10_000
+_QUEUE_RECORDS_MAX = 500
 
 
 Offsets = dict[TopicPartition, int]
@@ -89,16 +93,13 @@ class Watcher:
 def read(client: Client, plan: ReadPlan, watcher: Watcher) -> AsyncGenerator[list[RecordBlock], None]:
     """Records in blocks as they arrive, until the end that the plan sets. Close it if you stop before (`aclosing`)."""
     if plan.share_group is not None:
-        # Most readings are of no queue, and load none of this.
-        from odradek.cli.records.queue_reading import read_queue
-
-        return read_queue(client, plan, watcher)
+        return _read_queue(client, plan, watcher)
     return (
         _read_group(client, plan, watcher) if plan.group is not None else _read_alone(client, plan, watcher)
     )
 
 
-async def find_topics(client: Client, plan: ReadPlan, watcher: Watcher) -> list[str]:
+async def _find_topics(client: Client, plan: ReadPlan, watcher: Watcher) -> list[str]:
     """The topics that match now. Raises UnknownTopicOrPartition if there are none and the plan does not wait."""
     names = await plan.topics.find(client)
     if not names:
@@ -154,12 +155,12 @@ async def _read_alone(
                 idle_since = time.monotonic()
                 yield blocks
             watcher.read(count, _position_sum(consumer) - before)
-            if left == 0 or (not blocks and is_idle(plan, idle_since)):
+            if left == 0 or (not blocks and _is_idle(plan, idle_since)):
                 return
 
 
 async def _partitions(client: Client, plan: ReadPlan, watcher: Watcher) -> list[TopicPartition]:
-    names = await find_topics(client, plan, watcher)
+    names = await _find_topics(client, plan, watcher)
     cluster = await client.with_retries(lambda: client.refresh(names))
     check_rights(cluster, names, ApiKey.FETCH)
     return [key for name in names for key in cluster.partitions(name, plan.partitions)]
@@ -290,8 +291,8 @@ async def _read_group(
     client: Client, plan: ReadPlan, watcher: Watcher
 ) -> AsyncGenerator[list[RecordBlock], None]:
     assert plan.group is not None
-    names = await find_topics(client, plan, watcher)
-    await require_named(client, plan, watcher)
+    names = await _find_topics(client, plan, watcher)
+    await _require_named(client, plan, watcher)
     consumer = GroupConsumer(
         client,
         plan.group,
@@ -317,7 +318,7 @@ async def _read_group(
                 yield blocks
                 await consumer.commit()
                 watcher.read(count, 0)
-            elif is_idle(plan, idle_since):
+            elif _is_idle(plan, idle_since):
                 return
             if plan.is_following:
                 continue
@@ -329,7 +330,59 @@ async def _read_group(
                 return
 
 
-async def require_named(client: Client, plan: ReadPlan, watcher: Watcher) -> None:
+# --- of a queue ------------------------------------------------------------------------------------------------------
+
+
+async def _read_queue(
+    client: Client, plan: ReadPlan, watcher: Watcher
+) -> AsyncGenerator[list[RecordBlock], None]:
+    """Records in blocks as the queue gives them. Those that were not printed are given to others at the end."""
+    assert plan.share_group is not None
+    names = await _find_topics(client, plan, watcher)
+    await _require_named(client, plan, watcher)
+    left = plan.records_max
+    bounds = ShareBounds(
+        records_max=min(left or _QUEUE_RECORDS_MAX, _QUEUE_RECORDS_MAX), is_strict=left is not None
+    )
+    async with ShareConsumer(client, plan.share_group, names, bounds=bounds, is_explicit=True) as consumer:
+        idle_since = time.monotonic()
+        while left != 0:
+            watcher.check_output()
+            blocks = await consumer.poll_blocks(timeout_ms=_POLL_MS)
+            if not blocks:
+                if _is_idle(plan, idle_since):
+                    return
+                continue
+            idle_since = time.monotonic()
+            printed = _first(blocks, left)
+            yield [one.block for one in printed]
+            count = 0
+            for one in printed:
+                for record in one.share_records():
+                    consumer.acknowledge(record, Acknowledgement.ACCEPT)
+                    count += 1
+            left = None if left is None else left - count
+            await consumer.commit()
+            watcher.read(count, 0)
+
+
+def _first(blocks: Sequence[DeliveredBlock], records_max: int | None) -> list[DeliveredBlock]:
+    """The first records of these blocks."""
+    if records_max is None:
+        return list(blocks)
+    found: list[DeliveredBlock] = []
+    for one in blocks:
+        count = one.block.record_count
+        if count > records_max:
+            if records_max:
+                found.append(one._replace(block=one.block.split(records_max)[0]))
+            break
+        found.append(one)
+        records_max -= count
+    return found
+
+
+async def _require_named(client: Client, plan: ReadPlan, watcher: Watcher) -> None:
     """Raises UnknownTopicOrPartition for a topic that was given by name, unless the plan waits for it. A group would
     wait for it in silence.
     """
@@ -345,7 +398,7 @@ async def require_named(client: Client, plan: ReadPlan, watcher: Watcher) -> Non
             watcher.note(f"there is no topic {name!r} yet: waiting for it")
 
 
-def is_idle(plan: ReadPlan, idle_since: float) -> bool:
+def _is_idle(plan: ReadPlan, idle_since: float) -> bool:
     return plan.idle_seconds_max is not None and time.monotonic() - idle_since >= plan.idle_seconds_max
 
 

@@ -70,14 +70,16 @@ class DeliveredBlock(NamedTuple):
         ]
 
 
-class Delivery(NamedTuple):
+class PartitionDelivery(NamedTuple):
     """The records of one partition in one answer, and offsets that are answered at once: gaps, and damaged records."""
 
     blocks: list[DeliveredBlock]
     settled: dict[int, int]
 
 
-def open_delivery(key: TopicPartition, data: memoryview, acquired: Iterable[AcquiredRecords]) -> Delivery:
+def open_delivery(
+    key: TopicPartition, data: memoryview, acquired: Iterable[AcquiredRecords]
+) -> PartitionDelivery:
     """Decode what was acquired. A batch that is damaged is rejected; a later delivery would be damaged as well."""
     ranges = sorted((one.first_offset, one.last_offset, one.delivery_count) for one in acquired)
     found: list[DeliveredBlock] = []
@@ -105,10 +107,10 @@ def open_delivery(key: TopicPartition, data: memoryview, acquired: Iterable[Acqu
                 if records:
                     found.append(DeliveredBlock(block, count))
     except CorruptRecord:
-        # What follows cannot be told apart. Its locks end by themselves, and it is delivered again.
+        # What follows cannot be read. Its locks end by themselves, and it is delivered again.
         read = found[-1].block.end_offset if found else 0
         settled = {offset: kind for offset, kind in settled.items() if offset < read}
-    return Delivery(found, settled)
+    return PartitionDelivery(found, settled)
 
 
 def acknowledgement_rows(answers: Mapping[int, int]) -> Iterator[dict[str, object]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from odradek.client.share.deliveries import Acknowledgement, Delivery, ShareRecord
+from odradek.client.share.deliveries import Acknowledgement, PartitionDelivery, ShareRecord
 from odradek.client.share.sessions import Answers
 from odradek.foundation.errors import InvalidRecordState, InvalidRequest
 from odradek.foundation.ids import TopicPartition
@@ -20,7 +20,7 @@ class HeldRecords:
         """Those of them whose lock begins anew, and which need an answer later."""
         self._answers: dict[int, dict[TopicPartition, dict[int, int]]] = {}
 
-    def add(self, broker_id: int, deliveries: Mapping[TopicPartition, Delivery]) -> None:
+    def add(self, broker_id: int, deliveries: Mapping[TopicPartition, PartitionDelivery]) -> None:
         """Hold what a broker gave. Gaps and damaged records have their answers already."""
         for key, delivery in deliveries.items():
             if delivery.settled:

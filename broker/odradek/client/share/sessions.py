@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from odradek.client.client import Client
 from odradek.client.errors import ClientError, error_for, raise_for
-from odradek.client.share.deliveries import Acknowledgement, Delivery, acknowledgement_rows, open_delivery
+from odradek.client.share.deliveries import (
+    Acknowledgement,
+    PartitionDelivery,
+    acknowledgement_rows,
+    open_delivery,
+)
 from odradek.foundation.errors import (
     InvalidShareSessionEpoch,
     OdradekError,
@@ -55,13 +60,13 @@ class ShareBounds(NamedTuple):
 class ShareFetched(NamedTuple):
     """One answer: what was acquired, until when in the loop's time it is locked, and what became of the answers."""
 
-    deliveries: dict[TopicPartition, Delivery]
+    deliveries: dict[TopicPartition, PartitionDelivery]
     locked_until: float
     failures: dict[TopicPartition, OdradekError]
     acknowledged: Failures
 
 
-class ShareSession:
+class ClientShareSession:
     """One request at a time: the caller waits for an answer before it sends the next one."""
 
     def __init__(
@@ -91,7 +96,7 @@ class ShareSession:
         """Fetch from these partitions, and answer for what was delivered before. Raises what refused the whole."""
         async with self._lock:
             if not self.is_open and answers:
-                raise self._lost_session()
+                raise self._explain_lost_session()
             ids = self._find_ids([*answers, *wanted])
             added = {key for key in wanted if self._known.get(key) != ids[key.topic]}
             gone = {
@@ -141,7 +146,7 @@ class ShareSession:
         """Answer for what was delivered. Raises what refused the whole."""
         async with self._lock:
             if not self.is_open:
-                raise self._lost_session()
+                raise self._explain_lost_session()
             return await self._acknowledge(answers)
 
     async def end(self, answers: Answers) -> Failures:
@@ -201,7 +206,7 @@ class ShareSession:
         self._is_interrupted = False
         self._known.clear()
 
-    def _lost_session(self) -> ShareSessionNotFound:
+    def _explain_lost_session(self) -> ShareSessionNotFound:
         return ShareSessionNotFound(
             f"the share session with broker {self._broker_id} has ended; its records are delivered again"
         )

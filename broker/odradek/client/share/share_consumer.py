@@ -22,7 +22,7 @@ from odradek.client.errors import RETRIABLE_OR_LATE, ClientClosed
 from odradek.client.share.deliveries import Acknowledgement, DeliveredBlock, ShareRecord
 from odradek.client.share.held import HeldRecords
 from odradek.client.share.membership import ShareMembership
-from odradek.client.share.sessions import Answers, Failures, ShareBounds, ShareFetched, ShareSession
+from odradek.client.share.sessions import Answers, Failures, ShareBounds, ShareFetched, ClientShareSession
 from odradek.foundation.errors import (
     InvalidRecordState,
     InvalidRequest,
@@ -56,8 +56,8 @@ class ShareConsumer:
     `async for record in consumer: await resize(record.value)`. The loop accepts a record when the next one is asked
     for. A record at which the loop is left is released, with all after it.
 
-    `poll` gives many at once. With `is_explicit` each of them needs a call of `acknowledge` before the next `poll`;
-    else the next `poll` accepts those that have none, and so does `commit`.
+    `poll` gives many at once. The next `poll` accepts those that have no answer, and so does `commit`. With
+    `is_explicit` each of them needs a call of `acknowledge` before the next `poll`.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class ShareConsumer:
             client, group_id, topics, rack_id=rack_id, outage=self._outage, on_change=self._changed.set
         )
         self._lane = client.new_lane("share")
-        self._sessions: dict[int, ShareSession] = {}
+        self._sessions: dict[int, ClientShareSession] = {}
         self._fetches: dict[int, asyncio.Task[None]] = {}
         """By the broker that is asked; each ends by itself, and its answer waits in `_fetched`."""
         self._resting: dict[int, float] = {}
@@ -147,8 +147,8 @@ class ShareConsumer:
     async def poll_blocks(self, *, timeout_ms: int = 1_000) -> list[DeliveredBlock]:
         """What the group has for this member, as soon as there is some; the first call joins the group.
 
-        Raises InvalidRequest when records of the call before have no answer and `is_explicit`, and what refused this
-        member: GroupAuthorizationFailed, UnsupportedByBroker for a broker without share groups.
+        Raises InvalidRequest when records of the call before have no answer and `is_explicit`. Raises what refused this
+        member: GroupAuthorizationFailed, or UnsupportedByBroker for a broker without share groups.
         """
         self._check_open()
         self._settle()
@@ -227,7 +227,7 @@ class ShareConsumer:
             raise ClientClosed("the share consumer is closed")
 
     def _settle(self) -> None:
-        """Accept what the caller holds, or refuse to go on without its answers."""
+        """Accept what the caller holds, or refuse to continue without its answers."""
         if self._is_explicit:
             self._held.require_answers()
         elif not self._is_looping:
@@ -309,7 +309,7 @@ class ShareConsumer:
     async def _fetch(self, broker_id: int, keys: Sequence[TopicPartition], wait_ms: int) -> None:
         session = self._sessions.get(broker_id)
         if session is None:
-            session = self._sessions[broker_id] = ShareSession(
+            session = self._sessions[broker_id] = ClientShareSession(
                 self._client,
                 broker_id,
                 group_id=self._group_id,
@@ -348,7 +348,7 @@ class ShareConsumer:
         self._resting[broker_id] = loop.time() + _PAUSE_SECONDS
 
     def _note_defect(self, _: str, failure: BaseException) -> None:
-        """A task ended with what nobody expects; the next `poll` raises it."""
+        """A task ended with a defect; the next `poll` raises it."""
         self._failure = self._failure or failure
         self._changed.set()
 
