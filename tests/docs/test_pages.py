@@ -31,6 +31,7 @@ ALONE: Final = {
         "odradek",
     ),
     "docs/console.md": "odradek",
+    "docs/queues.md": "odradek",
     "docs/security.md": "odradek",
     "docs/use-cases.md": "odradek",
 }
