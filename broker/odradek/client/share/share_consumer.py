@@ -22,7 +22,7 @@ from odradek.client.errors import RETRIABLE_OR_LATE, ClientClosed
 from odradek.client.share.deliveries import Acknowledgement, DeliveredBlock, ShareRecord
 from odradek.client.share.held import HeldRecords
 from odradek.client.share.membership import ShareMembership
-from odradek.client.share.sessions import Answers, Failures, ShareBounds, ShareFetched, ClientShareSession
+from odradek.client.share.sessions import Answers, ClientShareSession, Failures, ShareBounds, ShareFetched
 from odradek.foundation.errors import (
     InvalidRecordState,
     InvalidRequest,
