@@ -99,7 +99,13 @@ def test_what_is_known_without_a_broker() -> None:
     assert completed("configs", "set", "topic", "t", "retention.ms=") == []
     assert completed("configs", "unset", "topic", "t", "retention.ms", "retention.") == ["retention.bytes"]
     assert completed("profile", "set", "request.t") == ["request.timeout.ms="]
-    assert completed("groups", "list", "--type", "") == ["classic", "consumer", "zookeeper"]
+    assert completed("groups", "list", "--type", "") == [
+        "classic",
+        "consumer",
+        "share",
+        "streams",
+        "zookeeper",
+    ]
 
 
 def test_profiles_are_completed(invoke: Callable[..., Result]) -> None:

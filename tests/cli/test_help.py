@@ -18,6 +18,9 @@ SHARED = ("--bootstrap", "--profile", "--command-config", "--output", "--timeout
 # What takes away records or committed offsets: nothing brings them back.
 LOSING = {
     ("topics", "delete"),
+    ("queues", "delete"),
+    ("queues", "forget"),
+    ("queues", "reset"),
     ("topics", "trim"),
     ("topics", "elect-leaders"),
     ("groups", "delete"),

@@ -103,6 +103,7 @@ def test_the_verbs_are_all_there() -> None:
         "acls",
         "audit-access",
         "users",
+        "queues",
         "quotas",
         "brokers",
         "reassign",

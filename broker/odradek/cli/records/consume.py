@@ -41,7 +41,7 @@ from odradek.foundation.verb_groups import run_in
     "--share-group",
     metavar="ID",
     shell_complete=complete_groups,
-    help="Join this share group, a work queue: get records that others do not have, and accept those printed.",
+    help="Take records from this work queue, and accept those printed.",
 )
 @click.option(
     "--follow/--exit-at-end",
