@@ -56,6 +56,19 @@ async def test_partitions_are_assigned_once_their_states_are_there(world: GroupW
 
 
 @told_by(in_world, topics={"work": 3}, **AT_ONCE)
+async def test_a_member_that_missed_an_answer_gets_its_assignment_again(world: GroupWorld) -> None:
+    """In Kafka 4.4 its partitions have no reader until the next epoch."""
+    member = ShareGroupMember(world, "a")
+    await member.must_beat()
+    await asyncio.sleep(0.01)
+    missed = await member.raw()
+    assert isinstance(missed, ShareHeartbeatResult) and missed.member_epoch == 3
+    beat = await member.must_beat()
+    assert (beat.member_epoch, member.partitions) == (3, ALL)
+    assert (await member.must_beat()).assigned is None
+
+
+@told_by(in_world, topics={"work": 3}, **AT_ONCE)
 async def test_states_that_failed_are_asked_for_again(world: GroupWorld) -> None:
     states = states_of(world)
     states.fail_with = CoordinatorNotAvailable("no coordinator")

@@ -55,6 +55,33 @@ def offsets(answer: Any) -> list[int]:
     ]
 
 
+async def test_a_session_waits_for_the_last_write_of_those_before() -> None:
+    """A write that is late would undo what the next session has stored."""
+    broker, states, member = await begun(batches=3)
+    assert await member.acquire(max_wait=100) == [(0, 2, 1)]
+    await member.must_acknowledge((0, 0, [ACCEPT]))
+    may_write, write = asyncio.Event(), states.write
+
+    async def write_late(key: Any, change: Any) -> None:
+        await may_write.wait()
+        await write(key, change)
+
+    states.write = write_late  # type: ignore[method-assign]
+    # The locks end, and this is to be stored.
+    await asyncio.sleep(31)
+    await member.leave()
+    states.write = write  # type: ignore[method-assign]
+    other = ShareConsumer(broker, member_id="other")
+    assert await other.acquire(max_records=0) == []
+    acquiring = asyncio.create_task(other.acquire(max_wait=10_000))
+    await asyncio.sleep(5)
+    assert not acquiring.done()
+    may_write.set()
+    assert await acquiring == [(1, 2, 2)]
+    await other.must_acknowledge((1, 2, [ACCEPT]))
+    assert states.states[member.key()].delivery_complete_count == 2
+
+
 async def test_records_are_acquired_acknowledged_and_not_given_again() -> None:
     broker, states, member = await begun(batches=5)
     answer = await member.fetch(max_wait=100)

@@ -55,6 +55,8 @@ class ShareLeader:
         self._parts = SharePartitionParts(states, blocking, self._tasks, clock.wall_ms)
         self._by_key: dict[ShareKey, SharePartition] = {}
         self._of_groups: dict[str, dict[ShareKey, SharePartition]] = {}
+        self._last_writes: dict[ShareKey, asyncio.Task[None]] = {}
+        """Of share-partitions that are closed."""
         self.sessions = ShareSessions(count_max=settings.group_share_max_share_sessions)
 
     def __len__(self) -> int:
@@ -90,6 +92,7 @@ class ShareLeader:
             self._parts,
             current_rules=partial(self.rules, group_id),
             on_closed=self._forget,
+            after=self._last_writes.get(key),
         )
         self._by_key[key] = made
         self._of_groups.setdefault(group_id, {})[key] = made
@@ -116,6 +119,13 @@ class ShareLeader:
             del of_group[key]
             if not of_group:
                 del self._of_groups[key.group_id]
+            if (task := closed.writes_under_way) is not None:
+                self._last_writes[key] = task
+                task.add_done_callback(partial(self._forget_writes, key))
+
+    def _forget_writes(self, key: ShareKey, task: asyncio.Task[None]) -> None:
+        if self._last_writes.get(key) is task:
+            del self._last_writes[key]
 
     # --- sessions ----------------------------------------------------------------------------------------------------
 

@@ -73,7 +73,9 @@ class SharePartitionParts(NamedTuple):
 
 
 class SharePartition:
-    """`current_rules` gives the group's settings of now, `on_closed` is called once when it ends by itself."""
+    """`current_rules` gives the group's settings of now, `on_closed` is called once when it ends by itself. `after` is
+    what still writes for the share-partition that was here before: a late write would undo what this one has stored.
+    """
 
     def __init__(
         self,
@@ -83,12 +85,14 @@ class SharePartition:
         *,
         current_rules: Callable[[], GroupRules],
         on_closed: Callable[[SharePartition], None],
+        after: asyncio.Task[None] | None = None,
     ) -> None:
         self.key = key
         self.partition = partition
         self._parts = parts
         self._current_rules = current_rules
         self._on_closed = on_closed
+        self._after = after
         self._loop = asyncio.get_running_loop()
         self._led_since = partition.led_since_epoch
         self._in_flight: InFlight | None = None
@@ -144,7 +148,15 @@ class SharePartition:
         self._on_closed(self)
         self._schedule_offers()
 
+    @property
+    def writes_under_way(self) -> asyncio.Task[None] | None:
+        """What writes states, also once this is closed."""
+        return self._after if self._writer is None else self._writer.under_way
+
     async def _load(self) -> None:
+        if self._after is not None:
+            await asyncio.wait([self._after])
+            self._after = None
         epoch = self.partition.leader_epoch
         try:
             self.require_leading()

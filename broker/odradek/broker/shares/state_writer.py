@@ -6,6 +6,7 @@ the start are left out: they are done.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from bisect import bisect_left
 from collections import deque
@@ -71,6 +72,7 @@ class StateWriter:
         self._tasks = tasks
         self._waiting: deque[tuple[PendingChange, OnStored]] = deque()
         self._is_writing = False
+        self._task: asyncio.Task[None] | None = None
         self.failure: Exception | None = None
         """Why nothing is written any more."""
 
@@ -82,7 +84,12 @@ class StateWriter:
         self._waiting.append((change, on_stored))
         if not self._is_writing:
             self._is_writing = True
-            self._tasks.start(self._write_all(), name=f"write {self._key.coordinator_key}")
+            self._task = self._tasks.start(self._write_all(), name=f"write {self._key.coordinator_key}")
+
+    @property
+    def under_way(self) -> asyncio.Task[None] | None:
+        """What writes, until all is written or given up."""
+        return self._task if self._is_writing else None
 
     async def _write_all(self) -> None:
         taken: list[tuple[PendingChange, OnStored]] = []

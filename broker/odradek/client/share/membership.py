@@ -15,7 +15,7 @@ from typing import Final
 
 from odradek.client.client import Client
 from odradek.client.consumer.outage import COORDINATOR, Outage
-from odradek.client.errors import METADATA_STALE, RETRIABLE_OR_LATE, raise_for
+from odradek.client.errors import RETRIABLE_OR_LATE, ClientTimeout, ConnectionFailed, raise_for
 from odradek.foundation.client_limits import CLIENT_RETRY_PAUSE_MS_MAX, CLIENT_RETRY_PAUSE_MS_MIN
 from odradek.foundation.errors import FencedMemberEpoch, OdradekError, UnknownMemberId
 from odradek.foundation.ids import TopicPartition
@@ -65,7 +65,7 @@ class ShareMembership:
         pause_ms = CLIENT_RETRY_PAUSE_MS_MIN
         while self.failure is None:
             try:
-                await self._beat(self._epoch)
+                await self._client.with_retries(self._beat, group_id=self._group_id)
                 pause_ms = CLIENT_RETRY_PAUSE_MS_MIN
                 await self._name_topics()
                 await asyncio.sleep(self._pause_seconds())
@@ -75,9 +75,7 @@ class ShareMembership:
                 self._epoch, self._is_subscription_sent, self._given = _JOINING, False, {}
                 self._assign(frozenset())
             except RETRIABLE_OR_LATE as failure:
-                if isinstance(failure, METADATA_STALE):
-                    self._client.invalidate()
-                self._outage.note_failure([COORDINATOR], failure, now=_now())
+                logger.debug("share group %s: a heartbeat failed: %s", self._group_id, failure)
             except OdradekError as failure:
                 self.failure = failure
                 self._on_change()
@@ -98,22 +96,29 @@ class ShareMembership:
         """Leave, so that the others need not wait for the session's end. Raises what the coordinator answers."""
         try:
             if self._epoch > _JOINING:
-                await self._client.with_retries(lambda: self._beat(_LEAVING), group_id=self._group_id)
+                await self._client.with_retries(lambda: self._beat(is_leaving=True), group_id=self._group_id)
         finally:
             await self._client.release_lane(self._lane)
 
-    async def _beat(self, epoch: int) -> None:
-        connection = await self._client.coordinator(self._group_id, lane=self._lane)
-        is_full = not self._is_subscription_sent and epoch != _LEAVING
-        answer = await connection.request(
-            ApiKey.SHARE_GROUP_HEARTBEAT,
-            versions=_HEARTBEAT_VERSIONS,
-            group_id=self._group_id,
-            member_id=self.member_id,
-            member_epoch=epoch,
-            rack_id=self._rack_id if is_full else None,
-            subscribed_topic_names=self._topics if is_full else None,
-        )
+    async def _beat(self, *, is_leaving: bool = False) -> None:
+        epoch = _LEAVING if is_leaving else self._epoch
+        is_full = not (self._is_subscription_sent or is_leaving)
+        try:
+            connection = await self._client.coordinator(self._group_id, lane=self._lane)
+            answer = await connection.request(
+                ApiKey.SHARE_GROUP_HEARTBEAT,
+                versions=_HEARTBEAT_VERSIONS,
+                group_id=self._group_id,
+                member_id=self.member_id,
+                member_epoch=epoch,
+                rack_id=self._rack_id if is_full else None,
+                subscribed_topic_names=self._topics if is_full else None,
+            )
+        except (ConnectionFailed, ClientTimeout) as failure:
+            self._outage.note_failure([COORDINATOR], failure, now=_now())
+            # The lost answer may have had another assignment. A broker repeats it to a member that names its topics.
+            self._is_subscription_sent = False
+            raise
         self._outage.note_answer(COORDINATOR, now=_now())
         raise_for(
             int(answer.error_code),
@@ -124,7 +129,7 @@ class ShareMembership:
         self._epoch = int(answer.member_epoch)
         self._is_subscription_sent = True
         self._interval_seconds = _seconds(answer.heartbeat_interval)
-        if answer.assignment is not None and epoch != _LEAVING:
+        if answer.assignment is not None and not is_leaving:
             self._given = {
                 topic.topic_id: tuple(topic.partitions) for topic in answer.assignment.topic_partitions
             }

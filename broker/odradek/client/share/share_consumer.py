@@ -14,7 +14,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import suppress
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
 from odradek.client.client import Client, client_of
 from odradek.client.consumer.outage import Outage
@@ -98,7 +98,7 @@ class ShareConsumer:
         self._is_looping = False
         self._closed = False
 
-    async def __aenter__(self) -> ShareConsumer:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:

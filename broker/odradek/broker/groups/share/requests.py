@@ -175,7 +175,8 @@ class ShareRequests:
     ) -> None:
         group_id, member_id = group.group_id, request.member_id
         update, before, current = step.update, step.before, step.current
-        names_all = request.member_epoch == JOIN_EPOCH or request.topic_names is not None
+        # A member of an epoch before has missed an answer. Kafka does not repeat the assignment, so nothing is read.
+        names_all = request.topic_names is not None or request.member_epoch != before.member_epoch
         result = ShareHeartbeatResult(
             member_id,
             current.member_epoch,
