@@ -45,6 +45,7 @@ LASTING: Final = (
     COMPACTED_TOPIC,
     DELETED_TOPIC,
     "__consumer_offsets",
+    "__share_group_state",
     "__transaction_state",
 )
 

@@ -29,6 +29,7 @@ from tests.simulation.guests import Guests
 from tests.simulation.history import History
 from tests.simulation.members import Members
 from tests.simulation.newcomers import Newcomers
+from tests.simulation.queue_members import QueueMembers
 from tests.simulation.streams_members import StreamsMembers
 from tests.simulation.transactors import Transactors
 from tests.simulation.workload import Actor, Workload
@@ -43,12 +44,16 @@ GUESTS: Final = "guests"
 DELETIONS: Final = "deletions"
 DELETIONS_CHANCE: Final = 0.06
 GUESTS_CHANCE: Final = 0.04
+QUEUES: Final = "queues"
+QUEUES_CHANCE: Final = 0.1
 STREAMS: Final = "streams"
 STREAMS_CHANCE: Final = 0.1
 NEWCOMERS: Final = "newcomers"
 NEWCOMERS_CHANCE: Final = 0.06
 # Their topics are to be on the three brokers that are always there.
-WITHOUT_NEWCOMERS: Final = frozenset(("admin", "transactions", COMPACTION, DELETIONS, GUESTS, STREAMS))
+WITHOUT_NEWCOMERS: Final = frozenset(
+    ("admin", "transactions", COMPACTION, DELETIONS, GUESTS, QUEUES, STREAMS)
+)
 _MAKE: Final[dict[str, Callable[[Workload, random.Random], Actor]]] = {
     "admin": Administrator,
     "classic": lambda workload, rng: Members(workload, rng, group_id="classic"),
@@ -100,12 +105,14 @@ async def _play(
     deletions_rng = random.Random(f"deletions {seed}")
     newcomers_rng = random.Random(f"newcomers {seed}")
     streams_rng = random.Random(f"streams {seed}")
+    queues_rng = random.Random(f"queues {seed}")
     cluster = SimulatedCluster(rng.getrandbits(64), history, partitions=rng.choice([1, 1, 2]))
     if actors is None:
         actors = tuple(actor for actor in ACTORS if rng.random() < ACTOR_CHANCE)
         actors += (COMPACTION,) if compaction_rng.random() < COMPACTION_CHANCE else ()
         actors += (GUESTS,) if guests_rng.random() < GUESTS_CHANCE else ()
         actors += (DELETIONS,) if deletions_rng.random() < DELETIONS_CHANCE else ()
+        actors += (QUEUES,) if queues_rng.random() < QUEUES_CHANCE else ()
         actors += (STREAMS,) if streams_rng.random() < STREAMS_CHANCE else ()
         is_open = WITHOUT_NEWCOMERS.isdisjoint(actors)
         actors += (NEWCOMERS,) if is_open and newcomers_rng.random() < NEWCOMERS_CHANCE else ()
@@ -118,6 +125,7 @@ async def _play(
     # They have settings of their own, so they are there before the brokers.
     first: list[Actor] = [Compactors(workload, compaction_rng)] if COMPACTION in actors else []
     first += [Guests(workload, guests_rng)] if GUESTS in actors else []
+    first += [QueueMembers(workload, queues_rng)] if QUEUES in actors else []
     await cluster.begin()
     workload.start()
     others: list[Actor] = [*first]
