@@ -1,7 +1,7 @@
 """Members of a share group (KIP-932), with the product's client, and what has to hold of a queue (I16).
 
 - An answer that was taken is final: what was accepted or rejected is given to no member by a fetch that began later.
-- No record is delivered more often than its limit says, as its delivery count tells.
+- No record is delivered more often than its limit says, as its delivery count shows.
 - In the end nothing is left, and each record that could be read was given to some member.
 """
 
@@ -23,11 +23,10 @@ from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
 from tests.simulation.cluster import TOPIC
 from tests.simulation.history import History
-from tests.simulation.tasks import end_all, raise_failure_of
+from tests.simulation.members import Members
 from tests.simulation.workload import Workload
 
 GROUP: Final = "queue"
-MEMBERS: Final = 2
 LOCK_MS: Final = 3_000
 # A lost answer counts as a delivery, too, and no member sees it.
 DELIVERIES_MAX: Final = 4
@@ -121,36 +120,19 @@ class _TellingConsumer(ShareConsumer):
                 self._watch.settles(self._name, key.partition, offset, kind, now=now)
 
 
-class QueueMembers:
-    """A share group with some members. An `Actor`."""
+class QueueMembers(Members):
+    """A share group with some members."""
 
     def __init__(self, workload: Workload, rng: random.Random) -> None:
-        self._workload = workload
-        self._cluster = workload.cluster
-        self._rng = rng
-        self._tasks: list[asyncio.Task[None]] = []
-        self._is_calm = False
+        super().__init__(workload, rng, group_id=GROUP)
+        self._has_begun = False
         self._left: int | None = None
         self._cluster.entries |= SETTINGS
-        self.watch = QueueWatch(workload.history)
-
-    def start(self) -> None:
-        self._tasks.append(asyncio.create_task(self._begin()))
-
-    async def settle(self) -> None:
-        """Members stay from now on, and work to the end."""
-        self._is_calm = True
-        self._tasks.append(asyncio.create_task(self._count()))
+        self._queue = QueueWatch(workload.history)
 
     def is_settled(self) -> bool:
         """Whether all was given, and the group says that nothing is left."""
         return self._left == 0 and not any(missing for _, missing in self._find_missing())
-
-    async def stop(self) -> None:
-        await end_all(self._tasks)
-
-    def raise_failure(self) -> None:
-        raise_failure_of(self._tasks)
 
     async def check(self) -> None:
         """Each record that could be read was given to some member."""
@@ -162,58 +144,30 @@ class QueueMembers:
     def _find_missing(self) -> Iterator[tuple[int, list[int]]]:
         """The offsets of each partition that could be read, and that no member was given."""
         for partition, found in self._workload.operations.read.items():
-            yield partition, sorted(set(found) - self.watch.given.get(partition, set()))
-
-    async def _begin(self) -> None:
-        """Let the group begin with the first record, and make the members."""
-        client = self._workload.client("queue-admin", random.Random(self._rng.getrandbits(64)))
-        change = ConfigChange("share.auto.offset.reset", "earliest")
-        try:
-            while True:
-                try:
-                    await ConfigAdmin(client).alter(ResourceType.GROUP, GROUP, [change])
-                    break
-                except OdradekError:
-                    await asyncio.sleep(0.5)
-        finally:
-            await client.close()
-        for number in range(MEMBERS):
-            rng = random.Random(self._rng.getrandbits(64))
-            self._tasks.append(asyncio.create_task(self._live(f"worker-{number}", rng)))
-
-    async def _count(self) -> None:
-        """Ask what is left, again and again."""
-        client = self._workload.client("queue-counter", random.Random(self._rng.getrandbits(64)))
-        try:
-            while True:
-                try:
-                    found = await QueueAdmin(client).offsets(GROUP)
-                    lags = [one.lag for one in found.values()]
-                    is_whole = len(found) == self._cluster.partition_count and None not in lags
-                    self._left = sum(lag or 0 for lag in lags) if is_whole else None
-                except OdradekError:
-                    self._left = None
-                await asyncio.sleep(0.5)
-        finally:
-            await client.close()
-
-    async def _live(self, name: str, rng: random.Random) -> None:
-        life = 0
-        while True:
-            life += 1
-            await self._be_member(f"{name}.{life}", rng)
-            await asyncio.sleep(rng.uniform(0.0, 1.0))
+            yield partition, sorted(set(found) - self._queue.given.get(partition, set()))
 
     async def _be_member(self, name: str, rng: random.Random) -> None:
         client = self._workload.client(name, rng)
         try:
-            async with _TellingConsumer(client, name, self.watch, rng) as consumer:
+            await self._begin(client)
+            async with _TellingConsumer(client, name, self._queue, rng) as consumer:
                 while self._is_calm or rng.random() > 0.05:
-                    await self._work_once(consumer, name, rng)
+                    await self._work_once(client, consumer, name, rng)
+        except OdradekError as failure:
+            self._workload.history.add(name, f"failed: {failure}")
         finally:
             await client.close()
 
-    async def _work_once(self, consumer: _TellingConsumer, name: str, rng: random.Random) -> None:
+    async def _begin(self, client: Client) -> None:
+        """Let the group begin with the first record, before it has a member."""
+        if not self._has_begun:
+            change = ConfigChange("share.auto.offset.reset", "earliest")
+            await ConfigAdmin(client).alter(ResourceType.GROUP, GROUP, [change])
+            self._has_begun = True
+
+    async def _work_once(
+        self, client: Client, consumer: _TellingConsumer, name: str, rng: random.Random
+    ) -> None:
         history = self._workload.history
         try:
             records = await consumer.take()
@@ -226,6 +180,8 @@ class QueueMembers:
                 consumer.answer(record, self._choose(rng))
             if records and rng.random() < 0.5:
                 await consumer.commit()
+            if self._is_calm and not records:
+                self._left = await self._count_left(client)
         except OdradekError as failure:
             history.add(name, f"failed: {failure}")
             await asyncio.sleep(0.3)
@@ -235,3 +191,10 @@ class QueueMembers:
         if self._is_calm or chance < 0.85:
             return Acknowledgement.ACCEPT
         return Acknowledgement.RELEASE if chance < 0.95 else Acknowledgement.REJECT
+
+    async def _count_left(self, client: Client) -> int | None:
+        """How many records are not done; None while the group has not begun every partition."""
+        found = await QueueAdmin(client).offsets(GROUP)
+        lags = [one.lag for one in found.values()]
+        is_whole = len(found) == self._cluster.partition_count and None not in lags
+        return sum(lag or 0 for lag in lags) if is_whole else None
