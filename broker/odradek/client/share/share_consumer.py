@@ -285,7 +285,7 @@ class ShareConsumer:
             self._outage.note_failure(list(assignment), failure, now=now)
             self._wake_later(_PAUSE_SECONDS)
             return
-        for key in assignment:
+        for key in sorted(assignment):
             found = cluster.find_partition(key)
             if found is None or found.leader < 0:
                 self._client.invalidate()
