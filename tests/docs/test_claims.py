@@ -26,6 +26,7 @@ from tests.broker.replication import test_replica_chaos
 from tests.simulation import (
     test_planted_bugs,
     test_planted_bugs_of_compaction,
+    test_planted_bugs_of_queues,
     test_planted_bugs_of_rights,
     test_planted_bugs_of_streams,
     test_planted_bugs_of_transactions,
@@ -43,6 +44,7 @@ WORDS_OF_CONTRIBUTING_MAX: Final = 500
 OF_CLUSTERS: Final = (
     test_planted_bugs,
     test_planted_bugs_of_compaction,
+    test_planted_bugs_of_queues,
     test_planted_bugs_of_rights,
     test_planted_bugs_of_streams,
     test_planted_bugs_of_transactions,
