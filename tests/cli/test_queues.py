@@ -44,6 +44,13 @@ def test_groups_show_a_queue_as_one(shell: Shell, queue: str) -> None:
     assert listed["type"] == "share"
 
 
+def test_offsets_of_a_queue_are_not_reset_as_those_of_a_group(shell: Shell, queue: str) -> None:
+    shell.run(
+        "groups", "reset-offsets", queue, "-t", queue, "--to-earliest", "--execute", code=ExitCode.REFUSED
+    )
+    assert "`odradek queues reset` moves it" in shell.error
+
+
 def test_what_was_printed_is_done_and_the_rest_is_not(shell: Shell, queue: str) -> None:
     assert shell.run("consume", queue, "--share-group", queue, "--idle-exit", "3") == "c\nd\ne\n"
     assert shell.json("queues", "describe", queue)[0]["lag"] == 0

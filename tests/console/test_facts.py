@@ -6,6 +6,7 @@ import pytest
 
 from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.results import ConfigChange, ResourceType
+from odradek.client.share.share_consumer import ShareConsumer
 from tests.console.viewer import Viewer, run, with_console
 from tests.support.broker_process import free_port
 
@@ -83,6 +84,25 @@ async def test_groups_are_ordered_by_lag_and_described(viewer: Viewer, unique: s
     (row,) = one["page"]["rows"]
     assert (row["topic"], row["committed"], row["end"], row["lag"]) == (unique, 2, 3, 1)
     assert row["lag_ms"] >= 0 and row["member"] is None
+
+
+@with_console
+async def test_a_queue_has_the_lag_that_its_broker_counts(viewer: Viewer, unique: str) -> None:
+    await viewer.make_topic(unique, [b"a", b"b", b"c"])
+    earliest = ConfigChange("share.auto.offset.reset", "earliest")
+    await ConfigAdmin(viewer.client).alter(ResourceType.GROUP, unique, [earliest])
+    async with ShareConsumer(viewer.client, unique, [unique], is_explicit=True) as queue:
+        first, second, third = await queue.poll(timeout_ms=30_000)
+        queue.acknowledge(second, "accept")
+        await queue.commit()
+        queue.acknowledge(first, "release")
+        queue.acknowledge(third, "release")
+    (shown,) = (await viewer.get("groups", text=unique))["rows"]
+    assert (shown["type"], shown["topics"], shown["lag"]) == ("share", [unique], 2)
+    one = await viewer.get("group", group=unique)
+    (row,) = one["page"]["rows"]
+    # The record in the middle is done, and the first is not.
+    assert (one["lag"], row["committed"], row["end"], row["lag"], row["member"]) == (2, 0, 3, 2, None)
 
 
 @with_console

@@ -246,7 +246,7 @@ class Actions:
                 "use `odradek groups reset-offsets`"
             )
         admin = GroupAdmin(self._client)
-        await admin.check_changeable(group_id)
+        await admin.check_changeable(group_id, has_offsets=True)
         try:
             members = (await admin.describe(group_id)).members
         except GroupIdNotFound:

@@ -11,16 +11,18 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from odradek.client.addresses import parse_addresses
 from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.diagnosis import Diagnosis, diagnose, find_passed
 from odradek.client.admin.diagnosis_probes import find_facts
 from odradek.client.admin.disks import directories
-from odradek.client.admin.groups import ZOOKEEPER, GroupAdmin
+from odradek.client.admin.groups import SHARE, ZOOKEEPER, GroupAdmin
 from odradek.client.admin.health import ClusterHealth
 from odradek.client.admin.health_probes import cluster_health
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
+from odradek.client.admin.queues import QueueAdmin
 from odradek.client.client import Client
 from odradek.client.consumer.oldest import timestamps_at
 from odradek.client.metadata import TopicInfo
@@ -87,14 +89,27 @@ class GroupsFact:
     """Brokers that did not list their groups, and why."""
 
 
+class GroupPlaces(NamedTuple):
+    """Where a group is in each partition. `lags` are what its broker counts: a queue leaves out what is done."""
+
+    offsets: Mapping[TopicPartition, int]
+    lags: Mapping[TopicPartition, int]
+
+    def find_lag(self, key: TopicPartition, ends: Mapping[TopicPartition, int]) -> int | None:
+        """Records that are not read yet; None where the end is not known."""
+        if key in self.lags:
+            return self.lags[key]
+        return max(ends[key] - self.offsets[key], 0) if key in ends else None
+
+
 @dataclass(frozen=True, slots=True)
 class GroupDetail:
-    """One group as its coordinator describes it, with offsets of its partitions. `waits_ms` has the time of the oldest
-    record that is not read yet.
+    """One group as its coordinator describes it, with its partitions. `waits_ms` has the time of the oldest record that
+    is not read yet.
     """
 
     group: GroupDescription
-    committed: Mapping[TopicPartition, int]
+    places: GroupPlaces
     ends: Mapping[TopicPartition, int]
     waits_ms: Mapping[TopicPartition, int]
 
@@ -171,14 +186,14 @@ class ConsoleFacts:
         listed, silent = await self._ask_brokers_for_groups()
         turns = asyncio.Semaphore(CONSOLE_GROUPS_AT_ONCE_MAX)
         asked = [one for one in listed.values() if one.type != ZOOKEEPER][:CONSOLE_GROUPS_ASKED_MAX]
-        outcomes = await asyncio.gather(*(self._ask_for_offsets(one.group_id, turns) for one in asked))
-        committed = {one.group_id: found for one, found in zip(asked, outcomes, strict=True)}
-        keys = {key for found in committed.values() if not isinstance(found, str) for key in found}
+        outcomes = await asyncio.gather(*(self._ask_for_places(one, turns) for one in asked))
+        places = {one.group_id: found for one, found in zip(asked, outcomes, strict=True)}
+        keys = {key for found in places.values() if not isinstance(found, str) for key in found.offsets}
         ends = await LogAdmin(self._client).known_offsets_at(keys, LATEST)
         groups: dict[str, GroupLag] = {}
         of_topic: dict[str, list[GroupLag]] = {}
         for group_id in sorted(listed):
-            found = committed.get(group_id, "its offsets are not asked for")
+            found = places.get(group_id, "its offsets are not asked for")
             groups[group_id] = progress = _compare(listed[group_id], found, ends)
             for topic in progress.topics:
                 of_topic.setdefault(topic, []).append(progress)
@@ -208,26 +223,32 @@ class ConsoleFacts:
         except OdradekError as failure:
             return str(failure)
 
-    async def _ask_for_offsets(
-        self, group_id: str, turns: asyncio.Semaphore
-    ) -> Mapping[TopicPartition, int] | str:
+    async def _ask_for_places(self, listing: GroupListing, turns: asyncio.Semaphore) -> GroupPlaces | str:
         async with turns:
             try:
-                offsets = await GroupAdmin(self._client).offsets(group_id)
+                return await self._find_places(listing.group_id, listing.type)
             except OdradekError as failure:
                 return str(failure)
-        return {key: one.offset for key, one in offsets.items()}
+
+    async def _find_places(self, group_id: str, group_type: str) -> GroupPlaces:
+        if group_type == ZOOKEEPER:
+            return GroupPlaces({}, {})
+        if group_type == SHARE:
+            starts = await QueueAdmin(self._client).offsets(group_id)
+            lags = {key: one.lag for key, one in starts.items() if one.lag is not None}
+            return GroupPlaces({key: one.start for key, one in starts.items()}, lags)
+        offsets = await GroupAdmin(self._client).offsets(group_id)
+        return GroupPlaces({key: one.offset for key, one in offsets.items()}, {})
 
     async def _describe_group(self, group_id: str) -> GroupDetail:
-        admin = GroupAdmin(self._client)
-        group = await admin.describe(group_id)
-        offsets = await admin.offsets(group_id) if group.type != ZOOKEEPER else {}
-        committed = {key: one.offset for key, one in offsets.items()}
+        group = await GroupAdmin(self._client).describe(group_id)
+        places = await self._find_places(group_id, group.type)
+        committed = places.offsets
         keys = {*committed, *(key for member in group.members for key in member.assignment)}
         ends = await LogAdmin(self._client).known_offsets_at(keys, LATEST)
         behind = sorted(
-            (key for key, offset in committed.items() if offset < ends.get(key, 0)),
-            key=lambda key: committed[key] - ends[key],
+            (key for key in committed if places.find_lag(key, ends)),
+            key=lambda key: -(places.find_lag(key, ends) or 0),
         )[:CONSOLE_WAITS_ASKED_MAX]
         starts = await LogAdmin(self._client).known_offsets_at(behind, EARLIEST)
         unread = {key: max(committed[key], starts[key]) for key in behind if key in starts}
@@ -235,22 +256,20 @@ class ConsoleFacts:
             waits_ms = await timestamps_at(self._client, unread)
         except TopicAuthorizationFailed:
             waits_ms = {}  # a user may read the offsets of a topic without the right to read it
-        return GroupDetail(group, committed, ends, waits_ms)
+        return GroupDetail(group, places, ends, waits_ms)
 
 
-def _compare(
-    listing: GroupListing, found: Mapping[TopicPartition, int] | str, ends: Mapping[TopicPartition, int]
-) -> GroupLag:
+def _compare(listing: GroupListing, found: GroupPlaces | str, ends: Mapping[TopicPartition, int]) -> GroupLag:
     if isinstance(found, str):
         return GroupLag(listing=listing, error=found)
     lag_by_topic: dict[str, int] = {}
-    for key, offset in found.items():
-        if key in ends:
-            lag_by_topic[key.topic] = lag_by_topic.get(key.topic, 0) + max(ends[key] - offset, 0)
+    for key in found.offsets:
+        if (lag := found.find_lag(key, ends)) is not None:
+            lag_by_topic[key.topic] = lag_by_topic.get(key.topic, 0) + lag
     return GroupLag(
         listing=listing,
-        partitions=len(found),
-        topics=sorted({key.topic for key in found}),
+        partitions=len(found.offsets),
+        topics=sorted({key.topic for key in found.offsets}),
         lag_by_topic=lag_by_topic,
     )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from odradek.client.admin.disks import volumes
+from odradek.client.admin.groups import SHARE
 from odradek.client.admin.health import BrokerHealth, ClusterHealth
 from odradek.client.admin.partition_states import PartitionState, Problem, state_of
 from odradek.client.metadata import NO_LEADER, PartitionInfo, TopicInfo
@@ -290,20 +291,20 @@ def group_document(known: Known[GroupDetail], wanted: RowsWanted) -> Document:
     """One group: members and what each owns, and a page of its partitions with their lag, the largest first."""
     detail = known.value
     group = detail.group
-    owners = {key: member for member in group.members for key in member.assignment}
-    lags = {
-        key: max(detail.ends[key] - offset, 0)
-        for key, offset in detail.committed.items()
-        if key in detail.ends
-    }
-    keys = sorted({*detail.committed, *owners}, key=lambda key: (-lags.get(key, -1), key))
+    # Every member of a queue may read any of its partitions.
+    owned = () if group.type == SHARE else group.members
+    owners = {key: member for member in owned for key in member.assignment}
+    committed = detail.places.offsets
+    found = {key: detail.places.find_lag(key, detail.ends) for key in committed}
+    lags = {key: lag for key, lag in found.items() if lag is not None}
+    keys = sorted({*committed, *owners}, key=lambda key: (-lags.get(key, -1), key))
 
     def make(key: TopicPartition) -> Document:
         owner, unread_ms = owners.get(key), detail.waits_ms.get(key)
         return {
             "topic": key.topic,
             "partition": key.partition,
-            "committed": detail.committed.get(key),
+            "committed": committed.get(key),
             "end": detail.ends.get(key),
             "lag": lags.get(key),
             "lag_ms": None if unread_ms is None else max(known.asked_ms - unread_ms, 0),

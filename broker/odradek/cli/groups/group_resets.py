@@ -159,7 +159,7 @@ async def _fetch_committed(
     client: Client, group_id: str, *, must_exist: bool
 ) -> dict[TopicPartition, CommittedOffset]:
     admin = GroupAdmin(client)
-    await admin.check_changeable(group_id)
+    await admin.check_changeable(group_id, has_offsets=True)
     try:
         description = await admin.describe(group_id)
     except GroupIdNotFound:
@@ -203,7 +203,7 @@ async def plan_deletions(client: Client, group_id: str, topics: Sequence[str]) -
     InvalidRequest for a group in ZooKeeper.
     """
     admin = GroupAdmin(client)
-    await admin.check_changeable(group_id)
+    await admin.check_changeable(group_id, has_offsets=True)
     group = await admin.describe(group_id)
     committed = await admin.offsets(group_id)
     keys: dict[TopicPartition, None] = {}

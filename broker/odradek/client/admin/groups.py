@@ -332,12 +332,17 @@ class GroupAdmin:
 
         await self._on_coordinator(group_id, ask)
 
-    async def check_changeable(self, group_id: str) -> None:
-        """Raise InvalidRequest for a group in ZooKeeper: no broker changes it. One that does not exist is none."""
+    async def check_changeable(self, group_id: str, *, has_offsets: bool = False) -> None:
+        """Raise InvalidRequest for a group in ZooKeeper: no broker changes it. One that does not exist is none.
+
+        With `has_offsets` its committed offsets are to change: also for a queue, which has none.
+        """
         try:
             described = await self.describe(group_id)
         except GroupIdNotFound:
             return
+        if has_offsets and described.type == SHARE:
+            raise InvalidRequest(f"group {group_id!r} is a queue; `odradek queues reset` moves it")
         if described.type == ZOOKEEPER:
             raise InvalidRequest(
                 f"group {group_id!r} is kept in ZooKeeper, where only its consumers change it; "
