@@ -422,3 +422,20 @@ SHARE_STATES_AT_ONCE_MAX: Final = 16
 # When a group coordinator asks again for states that it has no answer about, as Kafka's
 # group.share.initialize.retry.interval.ms.
 SHARE_STATE_RETRY_SECONDS: Final = 30.0
+
+# Records of one share-partition that are on their way to a dead-letter topic together, and the bytes of a batch of
+# them, unless one record alone has more. Those that follow wait in the share-partition, as records in flight.
+DEAD_LETTERS_AT_ONCE_MAX: Final = 500
+DEAD_LETTER_BATCH_BYTES_MAX: Final = 1024 * 1024
+
+# Batches of dead letters that a broker writes at once, and those that it reads originals for.
+DEAD_LETTER_BATCHES_AT_ONCE_MAX: Final = 16
+
+# How long the replicas of a dead-letter topic may take for one batch, before it is written again.
+DEAD_LETTER_WRITE_MS_MAX: Final = 10_000
+
+# The largest batch, decompressed, whose records are copied to a dead-letter topic: others leave their origin only.
+DEAD_LETTER_ORIGINAL_BYTES_MAX: Final = 16 * 1024 * 1024
+
+# Groups whose dead letters are counted apart; beyond it the one that was counted first is forgotten.
+DEAD_LETTER_GROUPS_COUNTED_MAX: Final = 1_000

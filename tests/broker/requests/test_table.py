@@ -54,7 +54,7 @@ async def test_api_versions_answers_the_table_and_produce_from_0(version: int) -
         levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
         assert levels == {
             "group.version": 1,
-            "share.version": 1,
+            "share.version": 2,
             "streams.version": 1,
             "transaction.version": 2,
         }

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from odradek.broker.share_states.states import StateRange
 from odradek.broker.shares import acknowledgement
-from odradek.broker.shares.acknowledgement import AcknowledgedBatch, DeliveryRules, PendingChange
+from odradek.broker.shares.acknowledgement import AcknowledgedBatch, DeadLetter, DeliveryRules, PendingChange
 from odradek.broker.shares.acquisition import AcquiredRange, Terms, acquire
 from odradek.broker.shares.in_flight import InFlight
 from odradek.broker.shares.record_batches import FoundBatch, RecordBatches
@@ -25,7 +25,7 @@ from tests.support.examples import examples
 
 LOCK_SECONDS = 30.0
 AVAILABLE, ACQUIRED = RecordState.AVAILABLE, RecordState.ACQUIRED
-ACKNOWLEDGED, ARCHIVED = RecordState.ACKNOWLEDGED, RecordState.ARCHIVED
+ACKNOWLEDGED, ARCHIVING, ARCHIVED = RecordState.ACKNOWLEDGED, RecordState.ARCHIVING, RecordState.ARCHIVED
 MEMBERS = st.sampled_from(["a", "b"])
 
 
@@ -51,6 +51,7 @@ class InFlightModel(RuleBasedStateMachine):
         ),
         start=st.integers(0, 3),
         deliveries=st.integers(2, 6),
+        has_dead_letters=st.booleans(),
         in_flight_max=st.integers(3, 40),
     )
     def begin(
@@ -58,6 +59,7 @@ class InFlightModel(RuleBasedStateMachine):
         sizes: list[tuple[int, int, bool]],
         start: int,
         deliveries: int,
+        has_dead_letters: bool,
         in_flight_max: int,
     ) -> None:
         self.log: list[FoundBatch] = []
@@ -72,10 +74,11 @@ class InFlightModel(RuleBasedStateMachine):
         self.real = InFlight(start)
         self.start = self.next = start
         self.records: dict[int, ModelRecord] = {}
-        self.limits = DeliveryRules(deliveries)
+        self.limits = DeliveryRules(deliveries, has_dead_letters=has_dead_letters)
         self.in_flight_max = in_flight_max
         self.now = 100.0
         self.writes: list[PendingChange] = []
+        self.letters: list[DeadLetter] = []
 
     # --- the model ----------------------------------------------------------------------------------------------
 
@@ -201,7 +204,7 @@ class InFlightModel(RuleBasedStateMachine):
         locked_until = self.now + LOCK_SECONDS
         try:
             change = acknowledgement.acknowledge(
-                self.real, member, [said], self.limits, now=self.now, locked_until=locked_until
+                self.real, member, [said], self.limits, locked_until=locked_until
             )
         except (InvalidRecordState, InvalidRequest):
             assert not may or not named or not {first, last} <= self.records.keys()
@@ -215,6 +218,8 @@ class InFlightModel(RuleBasedStateMachine):
                 known.locked_until = locked_until
                 continue
             state = {0: ARCHIVED, 1: ACKNOWLEDGED, 2: AVAILABLE, 3: ARCHIVED}[kind]
+            if kind == 3 and self.limits.has_dead_letters:
+                state = ARCHIVING
             self.change(known, state)
         self.keep(change)
 
@@ -232,7 +237,7 @@ class InFlightModel(RuleBasedStateMachine):
 
     def change(self, known: ModelRecord, state: int) -> None:
         if state == AVAILABLE and known.count >= self.limits.delivery_count_max:
-            state = ARCHIVED
+            state = ARCHIVING if self.limits.has_dead_letters else ARCHIVED
         known.before = (known.state, known.member)
         known.state, known.member = state, ""
 
@@ -260,8 +265,9 @@ class InFlightModel(RuleBasedStateMachine):
         offsets = [o for run in change.runs for o in range(run.first, run.last + 1)]
         if succeeds:
             acknowledgement.commit(self.real, change)
+            self.letters += change.dead_letters
         else:
-            acknowledgement.roll_back(self.real, change, now=self.now)
+            self.letters += acknowledgement.roll_back(self.real, change, now=self.now)
         for offset in offsets:
             known = self.records[offset]
             assert known.before is not None
@@ -272,7 +278,23 @@ class InFlightModel(RuleBasedStateMachine):
                 known.state, known.member = before
             else:
                 known.member = ""
-                known.state = ARCHIVED if known.count >= self.limits.delivery_count_max else AVAILABLE
+                known.state = AVAILABLE
+                if known.count >= self.limits.delivery_count_max:
+                    known.state = ARCHIVING if self.limits.has_dead_letters else ARCHIVED
+        self.move_start()
+
+    @precondition(lambda self: self.letters)
+    @rule(data=st.data())
+    def letters_arrive(self, data: st.DataObject) -> None:
+        """Those of one part are archived together."""
+        count = data.draw(st.integers(1, len(self.letters)))
+        arrived, self.letters = self.letters[:count], self.letters[count:]
+        offsets = [o for one in arrived for o in range(one.run.first, one.run.last + 1)]
+        change = acknowledgement.finish_dead_letters(self.real, arrived)
+        for offset in offsets:
+            assert self.records[offset].state == ARCHIVING
+            self.records[offset].state = ARCHIVED
+        acknowledgement.commit(self.real, change)
         self.move_start()
 
     @rule(seconds=st.sampled_from([1.0, 29.0, 31.0]))
@@ -283,6 +305,7 @@ class InFlightModel(RuleBasedStateMachine):
             if known.state == ACQUIRED and known.before is None and known.locked_until <= self.now:
                 self.change(known, AVAILABLE)
                 known.before, known.locked_until = None, 0.0
+        self.letters += change.dead_letters
         acknowledgement.commit(self.real, change)
         self.move_start()
 
@@ -295,7 +318,7 @@ class InFlightModel(RuleBasedStateMachine):
         self.start, self.next = offset, max(self.next, offset)
         self.move_start()
 
-    @precondition(lambda self: not self.writes)
+    @precondition(lambda self: not self.writes and not self.letters)
     @rule()
     def another_leader_loads(self) -> None:
         """What is acquired becomes available; what was never stored has no delivery."""

@@ -83,7 +83,7 @@ def seconds_to_acknowledge_each(count: int) -> float:
     in_flight = in_flight_of(count, batch_records=count)
     said = AcknowledgedBatch(0, count - 1, [ACCEPT, RELEASE] * (count // 2))
     begin = time.thread_time()
-    change = acknowledgement.acknowledge(in_flight, "m", [said], DeliveryRules(5), now=0.0, locked_until=60.0)
+    change = acknowledgement.acknowledge(in_flight, "m", [said], DeliveryRules(5), locked_until=60.0)
     acknowledgement.commit(in_flight, change)
     return time.thread_time() - begin
 
@@ -112,7 +112,7 @@ def test_what_is_in_flight_is_bounded_by_its_records() -> None:
             fetch_offset=fetch_offset,
         )
         said = AcknowledgedBatch(0, LIMIT - 1, [RELEASE, 4] * (LIMIT // 2))
-        change = acknowledgement.acknowledge(in_flight, "m", [said], rules, now=0.0, locked_until=40.0 + turn)
+        change = acknowledgement.acknowledge(in_flight, "m", [said], rules, locked_until=40.0 + turn)
         acknowledgement.commit(in_flight, change)
         change = acknowledgement.release(in_flight, "m", rules)
         acknowledgement.commit(in_flight, change)

@@ -59,7 +59,7 @@ def test_a_level_waits_for_the_last_broker_of_a_rolling_upgrade() -> None:
 
 
 # What a new cluster has besides.
-OTHERS = {"group.version": 1, "share.version": 1, "streams.version": 1}
+OTHERS = {"group.version": 1, "share.version": 2, "streams.version": 1}
 
 
 async def features(broker: WholeBroker, version: int = 4) -> tuple[int, dict[str, int]]:

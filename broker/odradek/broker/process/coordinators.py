@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from odradek.broker.replication.transaction_verifier import TransactionVerifier
     from odradek.broker.share_states.client import ShareStateClient
     from odradek.broker.share_states.coordinator import ShareCoordinator
+    from odradek.broker.shares.dead_letter_writer import DeadLetterWriter
     from odradek.broker.shares.leader import ShareLeader
     from odradek.broker.transactions.coordinator import TransactionCoordinator
     from odradek.metadata.controller.api import ControllerApi
@@ -76,7 +77,8 @@ class Coordinators:
         self.started_verifier: TransactionVerifier | None = None
         self.started_shares: ShareCoordinator | None = None
         self._share_states: ShareStateClient | None = None
-        self._share_leader: ShareLeader | None = None
+        self.started_share_leader: ShareLeader | None = None
+        self.started_dead_letters: DeadLetterWriter | None = None
         self._share_offsets: ShareOffsets | None = None
         self._transports: list[PeerTransport] = []
         self._unsubscribe: Callable[[], None] | None = None
@@ -130,8 +132,8 @@ class Coordinators:
         for coordinator in (self.started_transactions, self.started_groups, self.started_shares):
             if coordinator is not None:
                 await coordinator.stop()
-        if self._share_leader is not None:
-            await self._share_leader.stop()
+        if self.started_share_leader is not None:
+            await self.started_share_leader.stop()
         if self._share_states is not None:
             await self._share_states.stop()
         if self.started_verifier is not None:
@@ -184,8 +186,8 @@ class Coordinators:
     @property
     def share_leader(self) -> ShareLeader:
         """Gives the records of the partitions that this broker leads to share groups."""
-        if self._share_leader is None:
-            self._share_leader = late.ShareLeader(
+        if self.started_share_leader is None:
+            self.started_share_leader = late.ShareLeader(
                 partitions=self._partitions,
                 images=self._images,
                 states=self.share_states,
@@ -193,8 +195,27 @@ class Coordinators:
                 blocking=self._blocking,
                 settings=self._settings,
                 current_settings=self._current_settings,
+                dead_letters=self.dead_letters,
             )
-        return self._share_leader
+        return self.started_share_leader
+
+    @property
+    def dead_letters(self) -> DeadLetterWriter:
+        """Writes to the dead-letter topics of share groups."""
+        if self.started_dead_letters is None:
+            topics = late.DeadLetterTopics(
+                self._images,
+                create_topics=self._controller.create_internal_topics,
+                current_settings=self._current_settings,
+            )
+            self.started_dead_letters = late.DeadLetterWriter(
+                self.peer_transport("dead-letters"),
+                topics,
+                partitions=self._partitions,
+                blocking=self._blocking,
+                wall_ms=self._clock.wall_ms,
+            )
+        return self.started_dead_letters
 
     @property
     def share_offsets(self) -> ShareOffsets:

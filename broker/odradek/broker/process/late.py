@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from odradek.broker.requests.throttling import ClientThrottling as ClientThrottling
     from odradek.broker.share_states.client import ShareStateClient as ShareStateClient
     from odradek.broker.share_states.coordinator import ShareCoordinator as ShareCoordinator
+    from odradek.broker.shares.dead_letter_topic import DeadLetterTopics as DeadLetterTopics
+    from odradek.broker.shares.dead_letter_writer import DeadLetterWriter as DeadLetterWriter
     from odradek.broker.shares.leader import ShareLeader as ShareLeader
     from odradek.broker.transactions.coordinator import TransactionCoordinator as TransactionCoordinator
     from odradek.broker.transactions.schema import KIND_TRANSACTION as KIND_TRANSACTION
@@ -77,6 +79,8 @@ else:
             "EndOffsetClient": "odradek.broker.replication.end_offsets",
             "ShareStateClient": "odradek.broker.share_states.client",
             "ShareCoordinator": "odradek.broker.share_states.coordinator",
+            "DeadLetterTopics": "odradek.broker.shares.dead_letter_topic",
+            "DeadLetterWriter": "odradek.broker.shares.dead_letter_writer",
             "ShareLeader": "odradek.broker.shares.leader",
             "TransactionCoordinator": "odradek.broker.transactions.coordinator",
             "KIND_TRANSACTION": "odradek.broker.transactions.schema",

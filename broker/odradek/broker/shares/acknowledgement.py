@@ -6,6 +6,9 @@
     reject  acquired -> archived
     renew   acquired, with a new lock
 
+Where the group has a dead-letter topic, records that are rejected or delivered too often are `archiving` until their
+dead letters are written (KIP-1191).
+
 What a member asks for takes effect at once, and counts once it is stored. Until then its runs have `before`, so that no
 other member acquires or acknowledges them. When the write fails, they are as before, or available where their lock has
 ended. An expired lock counts whether or not that is stored, as in Kafka.
@@ -13,6 +16,7 @@ ended. An expired lock counts whether or not that is stored, as in Kafka.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
@@ -68,7 +72,19 @@ class DeliveryRules(NamedTuple):
     """What the group allows."""
 
     delivery_count_max: int
+    has_dead_letters: bool = False
     may_renew: bool = True
+
+
+class DeadLetter(NamedTuple):
+    """Records that go to the dead-letter topic before they are archived."""
+
+    run: RecordRun
+    first: int
+    last: int
+    delivery_count: int
+    is_rejected: bool
+    """Whether a member rejected them; else they were delivered too often."""
 
 
 class PendingChange(NamedTuple):
@@ -76,6 +92,7 @@ class PendingChange(NamedTuple):
 
     runs: list[RecordRun]
     states: list[StateRange]
+    dead_letters: list[DeadLetter]
 
     @property
     def is_empty(self) -> bool:
@@ -88,7 +105,6 @@ def acknowledge(
     batches: Iterable[AcknowledgedBatch],
     rules: DeliveryRules,
     *,
-    now: float,
     locked_until: float,
 ) -> PendingChange:
     """Acknowledge all of `batches`, or raise and change nothing but locks.
@@ -103,7 +119,8 @@ def acknowledge(
                 _check_owner(run, member)
                 change.acknowledge(run, kind, locked_until)
     except Exception:
-        roll_back(in_flight, change.build(), now=now)
+        # As before in every case: a lock that has ended meanwhile meets its timer.
+        roll_back(in_flight, change.build(), now=-math.inf)
         raise
     return change.build()
 
@@ -142,11 +159,14 @@ def _settle(in_flight: InFlight, run: RecordRun) -> None:
         return  # the log starts behind it now
     if run.state == RecordState.AVAILABLE:
         in_flight.note_available(run.first)
-    in_flight.join(run)
+    if run.state != RecordState.ARCHIVING:
+        # Those have a copy under way, which knows its run.
+        in_flight.join(run)
 
 
-def roll_back(in_flight: InFlight, change: PendingChange, *, now: float) -> None:
-    """The change could not be stored."""
+def roll_back(in_flight: InFlight, change: PendingChange, *, now: float) -> list[DeadLetter]:
+    """The change could not be stored. Records whose lock has ended meanwhile may be dead letters now."""
+    letters: list[DeadLetter] = []
     for run in change.runs:
         before, run.before = run.before, None
         assert before is not None, "a change is settled once"
@@ -159,13 +179,43 @@ def roll_back(in_flight: InFlight, change: PendingChange, *, now: float) -> None
             in_flight.note_locked(run)
         else:
             run.member, run.locked_until = NO_MEMBER, NO_LOCK
-            if run.delivery_count >= before.delivery_count_max:
-                in_flight.finish(run, RecordState.ARCHIVED)
-            else:
+            if run.delivery_count < before.delivery_count_max:
                 run.state = RecordState.AVAILABLE
                 in_flight.note_available(run.first)
+            elif before.has_dead_letters:
+                run.state = RecordState.ARCHIVING
+                letters.append(_dead_letter(run, is_rejected=False))
+                continue  # its letter knows its run
+            else:
+                in_flight.finish(run, RecordState.ARCHIVED)
         in_flight.join(run)
     in_flight.move_start()
+    return letters
+
+
+def _dead_letter(run: RecordRun, *, is_rejected: bool) -> DeadLetter:
+    return DeadLetter(run, run.first, run.last, run.delivery_count, is_rejected)
+
+
+def find_dead_letters(in_flight: InFlight, *, delivery_count_max: int) -> list[DeadLetter]:
+    """The dead letters that a former leader has left: whether it wrote them is not known."""
+    return [
+        _dead_letter(run, is_rejected=run.delivery_count < delivery_count_max)
+        for run in in_flight.runs()
+        if run.state == RecordState.ARCHIVING
+    ]
+
+
+def finish_dead_letters(in_flight: InFlight, letters: Iterable[DeadLetter]) -> PendingChange:
+    """The dead letters are written, or never will be: archive their records."""
+    states: list[StateRange] = []
+    for letter in letters:
+        run = letter.run
+        if len(run):  # else the log starts behind it now
+            states.append(StateRange(run.first, run.last, RecordState.ARCHIVED, letter.delivery_count))
+            in_flight.finish(run, RecordState.ARCHIVED)
+            in_flight.join(run)
+    return PendingChange([], join_states(states), [])
 
 
 class _Changing:
@@ -176,33 +226,41 @@ class _Changing:
         self._rules = rules
         self.runs: list[RecordRun] = []
         self.states: list[StateRange] = []
+        self.dead_letters: list[DeadLetter] = []
 
     def acknowledge(self, run: RecordRun, kind: int, locked_until: float) -> None:
         if kind != AcknowledgeType.RENEW:
             state = _STATES.get(kind)
             if state is None:
                 raise InvalidRequest(f"There is no acknowledge type {kind}.")
-            self.become(run, state)
+            is_rejected = kind == AcknowledgeType.REJECT
+            if is_rejected and self._rules.has_dead_letters:
+                state = RecordState.ARCHIVING
+            self.become(run, state, is_rejected=is_rejected)
         elif not self._rules.may_renew:
             raise InvalidRecordState("Renewing acquisition locks is not enabled for the group.")
         else:
             run.locked_until = locked_until
             self._in_flight.note_locked(run)
 
-    def become(self, run: RecordRun, state: int) -> None:
+    def become(self, run: RecordRun, state: int, *, is_rejected: bool = False) -> None:
         """Begin the change of `run`. Records that were delivered too often do not become available again."""
         rules = self._rules
         if state == RecordState.AVAILABLE and run.delivery_count >= rules.delivery_count_max:
-            state = RecordState.ARCHIVED
-        run.before = Before(run.state, run.member, rules.delivery_count_max)
+            state = RecordState.ARCHIVING if rules.has_dead_letters else RecordState.ARCHIVED
+        run.before = Before(
+            run.state, run.member, rules.delivery_count_max, has_dead_letters=rules.has_dead_letters
+        )
         run.state, run.member = state, NO_MEMBER
         if state in TERMINAL:
             self._in_flight.delivery_complete_count += len(run)
+        if state == RecordState.ARCHIVING:
+            self.dead_letters.append(_dead_letter(run, is_rejected=is_rejected))
         self.runs.append(run)
         self.states.append(StateRange(run.first, run.last, state, run.delivery_count))
 
     def build(self) -> PendingChange:
-        return PendingChange(self.runs, join_states(self.states))
+        return PendingChange(self.runs, join_states(self.states), self.dead_letters)
 
 
 def _find_runs(in_flight: InFlight, batch: AcknowledgedBatch) -> Iterator[tuple[RecordRun, int]]:

@@ -12,7 +12,9 @@ from odradek.broker.replication.partition import Partition
 from odradek.broker.replication.time_searches import run_search
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.settings.broker_settings import Settings
+from odradek.metadata.image.features import SHARE_VERSION
 from odradek.metadata.image.group_configs import (
+    DEAD_LETTER_TOPIC_KEY,
     group_text,
     group_value,
     is_group_switched_on,
@@ -20,6 +22,8 @@ from odradek.metadata.image.group_configs import (
 )
 from odradek.metadata.image.image import ClusterImage, ResourceKind
 
+# The level of share.version from which on groups may have a dead-letter topic (KIP-1191).
+_FIRST_WITH_DEAD_LETTERS: Final = 2
 _LATEST: Final = "latest"
 _EARLIEST: Final = "earliest"
 
@@ -33,10 +37,12 @@ class GroupRules(NamedTuple):
     may_renew: bool
     is_committed_only: bool
     offset_reset: str
+    dead_letter_topic: str
 
 
 def rules_of(group_id: str, image: ClusterImage, settings: Settings) -> GroupRules:
     texts = image.config(ResourceKind.GROUP, group_id)
+    has_dead_letters = image.features.level(SHARE_VERSION) >= _FIRST_WITH_DEAD_LETTERS
     return GroupRules(
         lock_ms=group_value("share.record.lock.duration.ms", texts, settings=settings),
         in_flight_max=group_value("share.partition.max.record.locks", texts, settings=settings),
@@ -44,6 +50,7 @@ def rules_of(group_id: str, image: ClusterImage, settings: Settings) -> GroupRul
         may_renew=is_group_switched_on("share.renew.acknowledge.enable", texts),
         is_committed_only=group_text("share.isolation.level", texts) == "read_committed",
         offset_reset=group_text("share.auto.offset.reset", texts),
+        dead_letter_topic=group_text(DEAD_LETTER_TOPIC_KEY, texts) if has_dead_letters else "",
     )
 
 

@@ -24,7 +24,7 @@ from odradek.foundation.errors import CorruptRecord
 
 # Entries of a heap that is not made again, however few runs there are.
 _HEAP_ENTRIES_MIN: Final = 64
-_STORED: Final = TERMINAL | {RecordState.AVAILABLE}
+_STORED: Final = TERMINAL | {RecordState.AVAILABLE, RecordState.ARCHIVING}
 
 
 class InFlight:

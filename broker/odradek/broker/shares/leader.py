@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
 from odradek.broker.replication.blocking import BlockingWork
 from odradek.broker.replication.hosted_partitions import HostedPartitions
 from odradek.broker.share_states.states import ShareKey, ShareStates
+from odradek.broker.shares.dead_letters import DeadLetters
 from odradek.broker.shares.group_rules import GroupRules, rules_of
 from odradek.broker.shares.sessions import SessionKey, ShareSession, ShareSessions
+from odradek.broker.shares.share_counts import ShareCounts
 from odradek.broker.shares.share_partition import SharePartition, SharePartitionParts
 from odradek.foundation.clock import Clock
 from odradek.foundation.errors import NotLeaderOrFollower, OdradekError, UnknownTopicOrPartition
@@ -47,12 +49,16 @@ class ShareLeader:
         blocking: BlockingWork,
         settings: Settings,
         current_settings: Callable[[], Settings],
+        dead_letters: DeadLetters,
     ) -> None:
         self._partitions = partitions
         self._images = images
         self._current_settings = current_settings
         self._tasks = TaskOwner("shares")
-        self._parts = SharePartitionParts(states, blocking, self._tasks, clock.wall_ms)
+        self.counts = ShareCounts()
+        self._parts = SharePartitionParts(
+            states, dead_letters, self.counts, blocking, self._tasks, clock.wall_ms
+        )
         self._by_key: dict[ShareKey, SharePartition] = {}
         self._of_groups: dict[str, dict[ShareKey, SharePartition]] = {}
         self._last_writes: dict[ShareKey, asyncio.Task[None]] = {}
@@ -61,6 +67,9 @@ class ShareLeader:
 
     def __len__(self) -> int:
         return len(self._by_key)
+
+    def __iter__(self) -> Iterator[SharePartition]:
+        return iter(list(self._by_key.values()))
 
     async def stop(self) -> None:
         """End every task, and answer every fetch that waits."""
@@ -92,6 +101,7 @@ class ShareLeader:
             self._parts,
             current_rules=partial(self.rules, group_id),
             on_closed=self._forget,
+            on_idle=self._drop_if_unused,
             after=self._last_writes.get(key),
         )
         self._by_key[key] = made
@@ -173,8 +183,11 @@ class ShareLeader:
 
     def _drop_unused(self, group_id: str) -> None:
         """Forget the share-partitions of a group without sessions: the next session loads them."""
-        if self.sessions.has_group(group_id):
+        for share_partition in list(self._of_groups.get(group_id, {}).values()):
+            self._drop_if_unused(share_partition)
+
+    def _drop_if_unused(self, share_partition: SharePartition) -> None:
+        """One whose dead letters are under way goes afterwards: else each of them would be written again."""
+        if self.sessions.has_group(share_partition.key.group_id) or share_partition.dead_letters.under_way:
             return
-        unused: Iterable[SharePartition] = list(self._of_groups.get(group_id, {}).values())
-        for share_partition in unused:
-            share_partition.close(NotLeaderOrFollower("The share-partition is not in use; try again."))
+        share_partition.close(NotLeaderOrFollower("The share-partition is not in use; try again."))

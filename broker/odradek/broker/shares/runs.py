@@ -23,11 +23,13 @@ _first = attrgetter("first")
 
 
 class RecordState:
-    """The states of a record, by their numbers in Kafka, where 3 belongs to dead-letter topics (KIP-1191)."""
+    """The states of a record, by their numbers in Kafka."""
 
     AVAILABLE: Final = 0
     ACQUIRED: Final = 1
     ACKNOWLEDGED: Final = 2
+    ARCHIVING: Final = 3
+    """A copy is on its way to the dead-letter topic; then the record is archived."""
     ARCHIVED: Final = 4
 
 
@@ -35,11 +37,12 @@ TERMINAL: Final = frozenset((RecordState.ACKNOWLEDGED, RecordState.ARCHIVED))
 
 
 class Before(NamedTuple):
-    """What a run was before a change whose write is under way, and how often its records may be delivered."""
+    """What a run was before a change whose write is under way, and what the group's rules were."""
 
     state: int
     member: str
     delivery_count_max: int
+    has_dead_letters: bool = False
 
 
 class RecordRun:

@@ -21,11 +21,13 @@ from odradek.broker.replication.blocking import BlockingWork
 from odradek.broker.replication.partition import Partition
 from odradek.broker.share_states.states import NOT_STARTED, ShareKey, ShareStates
 from odradek.broker.shares import acknowledgement
-from odradek.broker.shares.acknowledgement import AcknowledgedBatch, DeliveryRules, PendingChange
+from odradek.broker.shares.acknowledgement import AcknowledgedBatch, DeadLetter, DeliveryRules, PendingChange
 from odradek.broker.shares.acquisition import AcquiredRange, Terms, acquire
+from odradek.broker.shares.dead_letters import DeadLetterQueue, DeadLetters
 from odradek.broker.shares.group_rules import GroupRules, find_start_offset
 from odradek.broker.shares.in_flight import InFlight
 from odradek.broker.shares.record_batches import RecordBatches
+from odradek.broker.shares.share_counts import ShareCounts
 from odradek.broker.shares.state_writer import REPLACED, StateWriter, as_seen_by_members
 from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import NotLeaderOrFollower, OdradekError, OffsetOutOfRange
@@ -67,6 +69,8 @@ class SharePartitionParts(NamedTuple):
     """What all share-partitions of a broker use."""
 
     states: ShareStates
+    dead_letters: DeadLetters
+    counts: ShareCounts
     blocking: BlockingWork
     tasks: TaskOwner
     wall_ms: Callable[[], int]
@@ -75,6 +79,7 @@ class SharePartitionParts(NamedTuple):
 class SharePartition:
     """`current_rules` gives the group's settings of now, `on_closed` is called once when it ends by itself. `after` is
     what still writes for the share-partition that was here before: a late write would undo what this one has stored.
+    `on_idle` is called when no dead letter is under way any more.
     """
 
     def __init__(
@@ -85,6 +90,7 @@ class SharePartition:
         *,
         current_rules: Callable[[], GroupRules],
         on_closed: Callable[[SharePartition], None],
+        on_idle: Callable[[SharePartition], None],
         after: asyncio.Task[None] | None = None,
     ) -> None:
         self.key = key
@@ -92,6 +98,7 @@ class SharePartition:
         self._parts = parts
         self._current_rules = current_rules
         self._on_closed = on_closed
+        self._on_idle = on_idle
         self._after = after
         self._loop = asyncio.get_running_loop()
         self._led_since = partition.led_since_epoch
@@ -103,6 +110,15 @@ class SharePartition:
         self._is_offering = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
+        self.dead_letters = DeadLetterQueue(
+            key,
+            partition.topic_partition.topic,
+            dead_letters=parts.dead_letters,
+            tasks=parts.tasks,
+            on_sent=self._archive,
+        )
+        self.locks_ended = 0
+        """Records whose lock has ended by time."""
         partition.replica.waiting[self] = None
         parts.tasks.start(self._load(), name=f"load {key.coordinator_key}")
 
@@ -142,6 +158,7 @@ class SharePartition:
             return
         self.failure = without_trace(why)
         self.partition.replica.waiting.pop(self, None)
+        self.dead_letters.close()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -158,6 +175,7 @@ class SharePartition:
             await asyncio.wait([self._after])
             self._after = None
         epoch = self.partition.leader_epoch
+        began = self._loop.time()
         try:
             self.require_leading()
             state = await self._parts.states.read(self.key, leader_epoch=epoch)
@@ -188,6 +206,9 @@ class SharePartition:
             tasks=self._parts.tasks,
         )
         self._in_flight = in_flight
+        self._parts.counts.note_load(self._loop.time() - began)
+        limit = self._current_rules().delivery_count_max
+        self.dead_letters.add(acknowledgement.find_dead_letters(in_flight, delivery_count_max=limit))
         self._schedule_offers()
 
     # --- records for members -----------------------------------------------------------------------------------------
@@ -250,12 +271,15 @@ class SharePartition:
 
     def _delivery_rules(self) -> DeliveryRules:
         rules = self._current_rules()
-        return DeliveryRules(rules.delivery_count_max, may_renew=rules.may_renew)
+        return DeliveryRules(
+            rules.delivery_count_max,
+            has_dead_letters=bool(rules.dead_letter_topic),
+            may_renew=rules.may_renew,
+        )
 
     def acknowledge(self, member: str, batches: Sequence[AcknowledgedBatch]) -> asyncio.Future[None] | None:
         """Done once the acknowledgements are stored; None where nothing has to be. Raises why they do not count."""
         rules = self._current_rules()
-        now = self._loop.time()
         in_flight = self.in_flight
         try:
             change = acknowledgement.acknowledge(
@@ -263,8 +287,7 @@ class SharePartition:
                 member,
                 batches,
                 self._delivery_rules(),
-                now=now,
-                locked_until=now + rules.lock_ms / 1000,
+                locked_until=self._loop.time() + rules.lock_ms / 1000,
             )
         finally:
             self._set_timer()
@@ -284,8 +307,10 @@ class SharePartition:
         def settle(failure: Exception | None) -> None:
             if failure is None:
                 acknowledgement.commit(in_flight, change)
+                self.dead_letters.add(change.dead_letters)
             else:
-                acknowledgement.roll_back(in_flight, change, now=self._loop.time())
+                now = self._loop.time()
+                self.dead_letters.add(acknowledgement.roll_back(in_flight, change, now=now))
                 if isinstance(failure, REPLACED):
                     self.close(failure)
             self._set_timer()
@@ -321,6 +346,7 @@ class SharePartition:
             return
         change = acknowledgement.expire(in_flight, self._delivery_rules(), now=self._loop.time())
         if not change.is_empty:
+            self.locks_ended += sum(one.last_offset - one.first_offset + 1 for one in change.states)
             # Whether or not it is stored, the locks are over.
             writer.store(change, lambda failure: self._settle_expired(change, failure))
             self._schedule_offers()
@@ -334,7 +360,30 @@ class SharePartition:
             if isinstance(failure, REPLACED):
                 self.close(failure)
                 return
+        self.dead_letters.add(change.dead_letters)
         self._schedule_offers()
+
+    # --- dead letters ------------------------------------------------------------------------------------------------
+
+    def _archive(self, letters: Sequence[DeadLetter]) -> None:
+        """Archive the records of dead letters, which are written or never will be."""
+        in_flight, writer = self._in_flight, self._writer
+        assert writer is not None and in_flight is not None, "records are acquired once they are loaded"
+        change = acknowledgement.finish_dead_letters(in_flight, letters)
+
+        def settle(failure: Exception | None) -> None:
+            if failure is not None:
+                logger.info("%r: archived records could not be stored: %s", self, failure)
+            acknowledgement.commit(in_flight, change)
+            self.dead_letters.finish(len(letters))
+            self._schedule_offers()
+            if not self.dead_letters.under_way:
+                self._on_idle(self)
+
+        if change.is_empty:
+            settle(None)
+        else:
+            writer.store(change, settle)
 
     # --- fetches that wait -------------------------------------------------------------------------------------------
 

@@ -50,6 +50,12 @@ _ALL: Final = (
     ),
     _like("compression.zstd.level", "compression.zstd.level", "The level when compression.type is zstd."),
     _like("delete.retention.ms", "log.cleaner.delete.retention.ms", "How long deletion markers are kept."),
+    _own(
+        "errors.deadletterqueue.group.enable",
+        Kind.BOOLEAN,
+        False,
+        "Whether share groups may write their dead letters to the topic.",
+    ),
     _like("file.delete.delay.ms", "log.segment.delete.delay.ms", "How long deleted files stay on disk."),
     _like(
         "flush.messages",

@@ -20,13 +20,13 @@ TRANSACTION_VERSION: Final = "transaction.version"
 
 # The lowest and the highest level of each feature.
 SUPPORTED: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
-    {GROUP_VERSION: (0, 1), SHARE_VERSION: (0, 1), STREAMS_VERSION: (0, 1), TRANSACTION_VERSION: (0, 2)}
+    {GROUP_VERSION: (0, 1), SHARE_VERSION: (0, 2), STREAMS_VERSION: (0, 1), TRANSACTION_VERSION: (0, 2)}
 )
 # Every release has served the consumer group protocol: its level never changes.
 FIXED: Final[Mapping[str, int]] = MappingProxyType({GROUP_VERSION: 1})
 # What a new cluster begins with.
 OF_NEW_CLUSTERS: Final[Mapping[str, int]] = MappingProxyType(
-    {SHARE_VERSION: 1, STREAMS_VERSION: 1, TRANSACTION_VERSION: 2}
+    {SHARE_VERSION: 2, STREAMS_VERSION: 1, TRANSACTION_VERSION: 2}
 )
 
 

@@ -51,6 +51,10 @@ def _own(key: str, default: int, doc: str, allowed: Range = _AT_LEAST_1, *, used
 
 FENCED_UNTIL_KEY: Final = "odradek.fenced.until"
 RESETS_KEY: Final = "odradek.resets"
+DEAD_LETTER_TOPIC_KEY: Final = "errors.deadletterqueue.topic.name"
+COPY_RECORD_KEY: Final = "errors.deadletterqueue.copy.record.enable"
+# Topics whose names begin with this are the cluster's own.
+RESERVED_TOPIC_PREFIX: Final = "__"
 
 _ALL: Final = (
     _own(
@@ -63,6 +67,20 @@ _ALL: Final = (
         "consumer.session.timeout.ms",
         45_000,
         "A member without a heartbeat for this long is removed.",
+        used=True,
+    ),
+    Setting(
+        Kind.STRING,
+        "",
+        "The topic that a share group's records go to which are rejected, or delivered too often; empty for none.",
+        key=DEAD_LETTER_TOPIC_KEY,
+        used=True,
+    ),
+    Setting(
+        Kind.BOOLEAN,
+        False,
+        "Whether a dead letter has the record's key and value, or only headers with its origin and the reason.",
+        key=COPY_RECORD_KEY,
         used=True,
     ),
     _own(
@@ -227,6 +245,10 @@ def validate_group_config(values: Mapping[str, str | None], *, settings: Setting
                 f"{kind}.session.timeout.ms ({timeout_ms}) must be greater than "
                 f"{kind}.heartbeat.interval.ms ({interval_ms})"
             )
+    if texts.get(DEAD_LETTER_TOPIC_KEY, "").startswith(RESERVED_TOPIC_PREFIX):
+        raise InvalidConfig(
+            f"{DEAD_LETTER_TOPIC_KEY}: DLQ topic name must not start with '{RESERVED_TOPIC_PREFIX}'"
+        )
     tags = [
         tag.strip() for tag in texts.get("streams.rack.aware.assignment.tags", "").split(",") if tag.strip()
     ]

@@ -11,6 +11,7 @@ from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.parts import SharesParts
 from odradek.broker.shares.acknowledgement import AcknowledgedBatch, AcknowledgeType
 from odradek.broker.shares.sessions import SessionKey, Target
+from odradek.broker.shares.share_counts import ShareCounts
 from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import InvalidRequest, RequestError, UnsupportedVersion
 from odradek.foundation.security_errors import TopicAuthorizationFailed
@@ -78,7 +79,9 @@ def has_acknowledgements(topics: Iterable[AcknowledgedTopic]) -> bool:
 class Acknowledging:
     """Acknowledgements that are made, and may not be stored yet: the outcome for each partition."""
 
-    def __init__(self) -> None:
+    def __init__(self, counts: ShareCounts) -> None:
+        self._counts = counts
+        self.made: dict[Target, list[AcknowledgedBatch]] = {}
         self.outcomes: dict[Target, Exception | None] = {}
         self.stored: list[tuple[Target, asyncio.Future[None]]] = []
 
@@ -89,6 +92,9 @@ class Acknowledging:
                 await future
             except Exception as error:
                 self.outcomes[target] = without_trace(error)
+        for target, batches in self.made.items():
+            if self.outcomes[target] is None:
+                self._counts.note_acknowledged(batches)
         return self.outcomes
 
 
@@ -101,7 +107,7 @@ async def acknowledge(
     may_read: MayRead,
 ) -> Acknowledging:
     """Make the acknowledgements of a request; partitions without any have no outcome."""
-    making = Acknowledging()
+    making = Acknowledging(context.broker.leader.counts)
     outcomes, stored = making.outcomes, making.stored
     turn = Turn(_OFFSETS_PER_TURN_MAX)
     for topic in topics:
@@ -120,6 +126,7 @@ async def acknowledge(
                 leader = context.broker.leader
                 share_partition = leader.in_use(session_key.group_id, *target)
                 future = share_partition.acknowledge(session_key.member_id, batches)
+                making.made[target] = batches
                 if future is not None:
                     stored.append((target, future))
             except RequestError as error:

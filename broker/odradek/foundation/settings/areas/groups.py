@@ -190,6 +190,12 @@ class ShareGroupSettings:
     group_share_max_partition_max_record_locks: int = integer(
         4000, "The highest such number that a group may be given.", 2000, 10_000
     )
+    errors_deadletterqueue_topic_name_prefix: str = text(
+        "dlq.", "What the names of dead-letter topics of share groups begin with; empty for no such rule."
+    )
+    errors_deadletterqueue_auto_create_topics_enable: bool = boolean(
+        False, "Whether the dead-letter topic that a share group names is created when it is missing."
+    )
 
 
 class ShareStateSettings:
