@@ -20,6 +20,8 @@ Acquired = tuple[int, int, int]
 class StoppableStates(MemoryShareStates):
     """As a broker has them."""
 
+    requests = 0
+
     async def stop(self) -> None:
         """Nothing of it runs."""
 
@@ -27,7 +29,7 @@ class StoppableStates(MemoryShareStates):
 def with_memory_states(broker: WholeBroker) -> MemoryShareStates:
     """Let the broker keep states of share-partitions in memory, before it has used any."""
     states = StoppableStates()
-    broker.broker.coordinators._share_states = states  # type: ignore[assignment]
+    broker.broker.coordinators.started_share_states = states  # type: ignore[assignment]
     return states
 
 

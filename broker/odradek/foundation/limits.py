@@ -437,5 +437,9 @@ DEAD_LETTER_WRITE_MS_MAX: Final = 10_000
 # The largest batch, decompressed, whose records are copied to a dead-letter topic: others leave their origin only.
 DEAD_LETTER_ORIGINAL_BYTES_MAX: Final = 16 * 1024 * 1024
 
+# Runs of records in flight that one scrape of /metrics looks at, to count those that are acquired: a millisecond for
+# each ten thousand.
+SHARE_RUNS_PER_SCRAPE_MAX: Final = 50_000
+
 # Groups whose dead letters are counted apart; beyond it the one that was counted first is forgotten.
 DEAD_LETTER_GROUPS_COUNTED_MAX: Final = 1_000

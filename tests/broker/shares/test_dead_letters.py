@@ -282,22 +282,6 @@ async def test_failures_are_followed_by_other_attempts_and_hold_up_no_other_reco
     assert states.states[member.key()].start_offset == 4
 
 
-async def test_replicas_that_are_missing_are_waited_for() -> None:
-    broker, _, member = await begun_with_topic(batches=1, min_insync_replicas="2")
-    await member.acquire(max_wait=100)
-    await member.must_acknowledge((0, 0, [REJECT]))
-    await asyncio.sleep(60)
-    assert letters(broker) == []
-    resource = {
-        "resource_type": 2,
-        "resource_name": "dlq.t",
-        "configs": [{"name": "min.insync.replicas", "config_operation": 0, "value": "1"}],
-    }
-    await broker.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False)
-    await asyncio.sleep(31)
-    assert origins(letters(broker)) == [(0, 1)]
-
-
 async def test_records_that_the_topic_refuses_for_good_are_archived(caplog: pytest.LogCaptureFixture) -> None:
     broker, states, member = await begun_with_topic(batches=1, cleanup_policy="compact")
     await member.acquire(max_wait=100)

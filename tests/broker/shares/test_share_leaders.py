@@ -26,7 +26,7 @@ async def begun() -> WholeCluster:
 
 
 def topic_id(cluster: WholeCluster) -> Any:
-    return cluster.image(3).topics["t"].id
+    return cluster.image(next(iter(cluster.brokers))).topics["t"].id
 
 
 async def fetch(cluster: WholeCluster, broker_id: int, epoch: int, **fields: Any) -> Any:
@@ -50,7 +50,13 @@ async def fetch(cluster: WholeCluster, broker_id: int, epoch: int, **fields: Any
 
 
 async def accept(cluster: WholeCluster, broker_id: int, epoch: int, first: int, last: int) -> int:
-    batches = [{"first_offset": first, "last_offset": last, "acknowledge_types": [1]}]
+    return await acknowledge(cluster, broker_id, epoch, first, last, kind=1)
+
+
+async def acknowledge(
+    cluster: WholeCluster, broker_id: int, epoch: int, first: int, last: int, *, kind: int
+) -> int:
+    batches = [{"first_offset": first, "last_offset": last, "acknowledge_types": [kind]}]
     answer = await cluster.ask(
         broker_id,
         ApiKey.SHARE_ACKNOWLEDGE,

@@ -76,7 +76,7 @@ class Coordinators:
         self.started_transactions: TransactionCoordinator | None = None
         self.started_verifier: TransactionVerifier | None = None
         self.started_shares: ShareCoordinator | None = None
-        self._share_states: ShareStateClient | None = None
+        self.started_share_states: ShareStateClient | None = None
         self.started_share_leader: ShareLeader | None = None
         self.started_dead_letters: DeadLetterWriter | None = None
         self._share_offsets: ShareOffsets | None = None
@@ -134,8 +134,8 @@ class Coordinators:
                 await coordinator.stop()
         if self.started_share_leader is not None:
             await self.started_share_leader.stop()
-        if self._share_states is not None:
-            await self._share_states.stop()
+        if self.started_share_states is not None:
+            await self.started_share_states.stop()
         if self.started_verifier is not None:
             await self.started_verifier.close()
         if self._zookeeper_groups is not None:
@@ -173,15 +173,15 @@ class Coordinators:
     @property
     def share_states(self) -> ShareStateClient:
         """Asks the coordinators of states of share-partitions, this broker's among them."""
-        if self._share_states is None:
-            self._share_states = late.ShareStateClient(
+        if self.started_share_states is None:
+            self.started_share_states = late.ShareStateClient(
                 self.peer_transport("share-states"),
                 self._images,
                 broker_id=self._broker_id,
                 local=lambda: self.shares,
                 ensure_topic=lambda: self._controller.ensure_topic(SHARE_GROUP_STATE),
             )
-        return self._share_states
+        return self.started_share_states
 
     @property
     def share_leader(self) -> ShareLeader:

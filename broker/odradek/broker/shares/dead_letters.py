@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from odradek.broker.share_states.states import ShareKey
@@ -77,20 +77,20 @@ class DeadLetterQueue:
         self._task: asyncio.Task[None] | None = None
         self._is_closed = False
         self.under_way = 0
-        """Letters whose records are not archived yet."""
+        """Records that are not archived yet."""
 
     def add(self, letters: Sequence[DeadLetter]) -> None:
         """Send the letters, behind those that wait."""
         if not letters or self._is_closed or self._tasks.is_closed:
             return
-        self.under_way += len(letters)
+        self.under_way += _count_records(letters)
         self._waiting.extend(letters)
         if self._task is None:
             self._task = self._tasks.start(self._send_all(), name=f"dead letters {self._key.coordinator_key}")
 
-    def finish(self, count: int) -> None:
-        """The records of this many letters are archived."""
-        self.under_way -= count
+    def finish(self, letters: Sequence[DeadLetter]) -> None:
+        """The records of these letters are archived."""
+        self.under_way -= _count_records(letters)
 
     def close(self) -> None:
         """Send nothing any more: what is left is the next leader's."""
@@ -120,3 +120,7 @@ class DeadLetterQueue:
                 break
             taken.append(self._waiting.popleft())
         return taken
+
+
+def _count_records(letters: Iterable[DeadLetter]) -> int:
+    return sum(letter.last - letter.first + 1 for letter in letters)

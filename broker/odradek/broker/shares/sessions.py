@@ -86,9 +86,15 @@ class ShareSessions:
         self._count_max = count_max
         self._sessions: dict[SessionKey, ShareSession] = {}
         self._of_groups: Counter[str] = Counter()
+        self.refused = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    @property
+    def partition_count(self) -> int:
+        """The partitions of all sessions."""
+        return sum(len(session.targets) for session in self._sessions.values())
 
     def get(self, key: SessionKey) -> ShareSession:
         """Raises ShareSessionNotFound."""
@@ -106,6 +112,7 @@ class ShareSessions:
         """Begin a session; one that the member had is replaced. Raises ShareSessionLimitReached."""
         self.remove(key)
         if len(self._sessions) >= self._count_max:
+            self.refused += 1
             raise ShareSessionLimitReached(
                 f"The broker has {self._count_max} share sessions (group.share.max.share.sessions); try again later."
             )

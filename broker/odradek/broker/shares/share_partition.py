@@ -132,6 +132,11 @@ class SharePartition:
         return self._in_flight is None and self.failure is None
 
     @property
+    def loaded(self) -> InFlight | None:
+        """Its records, as far as they are known; None while there are none."""
+        return self._in_flight if self.failure is None else None
+
+    @property
     def in_flight(self) -> InFlight:
         """Its records. Raises why there are none."""
         self.require_leading()
@@ -375,7 +380,7 @@ class SharePartition:
             if failure is not None:
                 logger.info("%r: archived records could not be stored: %s", self, failure)
             acknowledgement.commit(in_flight, change)
-            self.dead_letters.finish(len(letters))
+            self.dead_letters.finish(letters)
             self._schedule_offers()
             if not self.dead_letters.under_way:
                 self._on_idle(self)

@@ -63,7 +63,16 @@ def metrics_page() -> str:
         "",
         "Served at `/metrics` of the `--admin` address, in OpenMetrics or Prometheus' text, as the scraper asks.",
         "",
-        *_metrics_table(metric for metric in METRICS.values() if not _is_of_mirrors(metric)),
+        *_metrics_table(
+            metric for metric in METRICS.values() if not _is_of_mirrors(metric) and not _is_of_shares(metric)
+        ),
+        "",
+        "## Share groups",
+        "",
+        "Those of share-partitions come from the broker that leads the partition; a group without members on it has",
+        "none. The names follow Kafka's. `odradek_groups` has the number of share groups by state.",
+        "",
+        *_metrics_table(filter(_is_of_shares, METRICS.values())),
         "",
         "## Mirrors",
         "",
@@ -76,6 +85,10 @@ def metrics_page() -> str:
 
 def _is_of_mirrors(metric: Metric) -> bool:
     return metric.name.startswith("odradek_mirror_")
+
+
+def _is_of_shares(metric: Metric) -> bool:
+    return metric.name.startswith("odradek_share_")
 
 
 def _metrics_table(metrics: Iterable[Metric]) -> Iterator[str]:

@@ -23,6 +23,7 @@ from odradek.foundation.metrics import MetricsRegistry, Sample
 from odradek.foundation.version import __version__
 from odradek.server.http.record_times import base_timestamp_ms, header_slice
 from odradek.server.http.security_metrics import security_samples
+from odradek.server.http.share_metrics import share_samples
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.records.batch import HEADER_BYTES
 
@@ -105,6 +106,7 @@ def register(broker: AnyBroker, registry: MetricsRegistry) -> None:
         _groups,
         _transactional_ids,
         quota_samples,
+        share_samples,
         lambda serving: security_samples(serving.secured, serving.listeners),
     )
     for source in serving:
