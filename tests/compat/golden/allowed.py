@@ -193,6 +193,10 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
                 "renew.acknowledge.enable",
             )
         },
+        **{
+            f"an unknown group: configs/errors.deadletterqueue.{name}": "a setting of share groups since Kafka 4.4"
+            for name in ("topic.name", "copy.record.enable")
+        },
         "operation 9/responses/0/error_code": (
             "Kafka fails on it unexpectedly; INVALID_REQUEST says what is wrong"
         ),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-_NEW_TOPIC_SETTINGS: Final = "a topic has four settings more; ours has max.decompressed.message.bytes of them"
+_NEW_TOPIC_SETTINGS: Final = "a topic has four settings more; ours has two of them, and lists those that are set"
 _EPOCH: Final = (
     "a group's first epoch is 2, since its metadata count as a change of their own; ours is 1, as in 4.1"
 )
@@ -29,7 +29,7 @@ CHANGED: Final[dict[str, dict[str, str]]] = {
         "*group*: configs/*.ms/5*": "a default is named by the broker's setting; ours by the group's, as in 4.1",
         "*group*: configs/streams.num.standby.replicas/5/0/0": "as above",
         "*group*: configs/*.assignment.interval.ms": "assignments are put off; ours are made at once",
-        "*group*: configs/errors.deadletterqueue.*": "share groups have dead letters; we have no share groups",
+        "*group*: configs/errors.deadletterqueue.*": "share groups have dead letters: ours, too",
         "*group*: configs/share.*": "share groups have more settings; we have no share groups",
         "*group*: configs/streams.assignor.name": "Streams groups choose an assignor; ours have one",
         "*group*: configs/streams.initial.rebalance.delay.ms": "a setting of Streams groups, which came with 4.2",

@@ -33,6 +33,8 @@ from tests.compat.golden.stories_acls import VERSIONS as ACLS_VERSIONS
 from tests.compat.golden.stories_admin import STORIES as ADMIN
 from tests.compat.golden.stories_data import SETTINGS as DATA_SETTINGS
 from tests.compat.golden.stories_data import STORIES as DATA
+from tests.compat.golden.stories_dead_letters import SETTINGS as DEAD_LETTERS_SETTINGS
+from tests.compat.golden.stories_dead_letters import STORIES as DEAD_LETTERS
 from tests.compat.golden.stories_forgery import SETTINGS as FORGERY_SETTINGS
 from tests.compat.golden.stories_forgery import STORIES as FORGERY
 from tests.compat.golden.stories_groups import STORIES as GROUPS
@@ -81,6 +83,7 @@ VERSIONS = {
     **STREAMS,
     **SHARES,
     **SHARE_FETCHES,
+    **DEAD_LETTERS,
 }
 STORIES = {
     **RECORDS,
@@ -102,7 +105,7 @@ STORIES = {
 RECORDING = os.environ.get("ODRADEK_RECORD_GOLDEN", "")
 # Its answers to the stories of KAFKA_VERSION, where they are others.
 OF_NEWEST = HERE / "of_newest"
-_OF_NEWEST_ALONE = frozenset({*NEWER, *STREAMS, *SHARES, *SHARE_FETCHES})
+_OF_NEWEST_ALONE = frozenset({*NEWER, *STREAMS, *SHARES, *SHARE_FETCHES, *DEAD_LETTERS})
 SETTINGS_OF_STORIES = {
     **LOGINS_SETTINGS,
     **ACLS_SETTINGS,
@@ -113,6 +116,7 @@ SETTINGS_OF_STORIES = {
     **STREAMS_SETTINGS,
     **SHARES_SETTINGS,
     **SHARE_FETCHES_SETTINGS,
+    **DEAD_LETTERS_SETTINGS,
 }
 SETTINGS = QUICK
 

@@ -55,6 +55,7 @@ _ALL: Final = (
         Kind.BOOLEAN,
         False,
         "Whether share groups may write their dead letters to the topic.",
+        internal=True,
     ),
     _like("file.delete.delay.ms", "log.segment.delete.delay.ms", "How long deleted files stay on disk."),
     _like(

@@ -72,7 +72,8 @@ _ALL: Final = (
     Setting(
         Kind.STRING,
         "",
-        "The topic that a share group's records go to which are rejected, or delivered too often; empty for none.",
+        "The topic that a share group's records go to which are rejected, or delivered too often; empty for none. The "
+        "topic needs errors.deadletterqueue.group.enable=true.",
         key=DEAD_LETTER_TOPIC_KEY,
         used=True,
     ),

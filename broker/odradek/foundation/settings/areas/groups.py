@@ -191,10 +191,14 @@ class ShareGroupSettings:
         4000, "The highest such number that a group may be given.", 2000, 10_000
     )
     errors_deadletterqueue_topic_name_prefix: str = text(
-        "dlq.", "What the names of dead-letter topics of share groups begin with; empty for no such rule."
+        "dlq.",
+        "What the names of dead-letter topics of share groups begin with; empty for no such rule.",
+        scope=CLUSTER_WIDE,
     )
     errors_deadletterqueue_auto_create_topics_enable: bool = boolean(
-        False, "Whether the dead-letter topic that a share group names is created when it is missing."
+        False,
+        "Whether the dead-letter topic that a share group names is created when it is missing.",
+        scope=CLUSTER_WIDE,
     )
 
 
