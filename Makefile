@@ -94,7 +94,7 @@ test-portable: $(VENV)/.dev
 largest-requests: $(VENV)/.test
 	ODRADEK_LARGEST_REQUESTS=all ODRADEK_TESTS=thorough $(BIN)/python -m pytest tests/fuzz/test_largest_requests.py
 
-# Plants 44 bugs in a copy, one at a time, and shows which test finds each: ONLY=words of their names, SUITE=quick for
+# Plants 47 bugs in a copy, one at a time, and shows which test finds each: ONLY=words of their names, SUITE=quick for
 # `make test` alone, JOBS=n. Those that the likeliest tests miss are planted together, for all the others.
 planted: $(VENV)/.test
 	$(BIN)/python -m tests.planted --suite $(or $(SUITE),all) --jobs $(or $(JOBS),2) $(if $(ONLY),--only '$(ONLY)')
