@@ -45,6 +45,8 @@ UNDECLARED = {
 OF_THE_AUTHORIZER = {"super.users", "allow.everyone.if.no.acl.found"}
 # Of versions after 4.1: KIP-1066, a bound of Kafka 4.4, Streams groups and share groups.
 LATER_OF_SHARES = {
+    "errors.deadletterqueue.copy.record.enable",
+    "errors.deadletterqueue.topic.name",
     "share.assignment.interval.ms",
     "share.delivery.count.limit",
     "share.partition.max.record.locks",
@@ -59,6 +61,8 @@ LATER_OF_STREAMS = {
 }
 LATER = {
     "cordoned.log.dirs",
+    "errors.deadletterqueue.auto.create.topics.enable",
+    "errors.deadletterqueue.topic.name.prefix",
     "max.decompressed.message.bytes",
     *(f"group.{key}" for key in LATER_OF_STREAMS),
     "group.share.assignment.interval.ms",
@@ -71,7 +75,7 @@ LATER = {
     "group.streams.min.assignment.interval.ms",
     "group.streams.min.task.offset.interval.ms",
 }
-LATER_OF_TOPICS = {"max.decompressed.message.bytes"}
+LATER_OF_TOPICS = {"errors.deadletterqueue.group.enable", "max.decompressed.message.bytes"}
 # Of Odradek alone: Kafka has no such port, and no rule of retention besides its own.
 OWN = {"admin.listener.name", "log.retention.policy"}
 # Lower bounds of Kafka's that only code checks, or that are written in the type.

@@ -21,7 +21,8 @@ from tests.support.whole_broker import WholeBroker
 
 # Labels whose values come from the broker, its settings or its host.
 HARMLESS = {
-    "api", "kind", "leader", "listener", "mechanism", "outcome", "partition", "path", "producer_id", "protocol",
+    "ack_type", "api", "kind", "leader", "listener", "mechanism", "outcome", "partition", "path", "producer_id",
+    "protocol",
     "python", "quota", "reason", "replica", "side", "source", "state", "version",
 }  # fmt: skip
 STRANGER = "10.0.0.7"

@@ -424,7 +424,7 @@ SHARE_STATES_AT_ONCE_MAX: Final = 16
 SHARE_STATE_RETRY_SECONDS: Final = 30.0
 
 # Records of one share-partition that are on their way to a dead-letter topic together, and the bytes of a batch of
-# them, unless one record alone has more. Those that follow wait in the share-partition, as records in flight.
+# them. One record alone may have more. Those that follow wait in the share-partition, as records in flight.
 DEAD_LETTERS_AT_ONCE_MAX: Final = 500
 DEAD_LETTER_BATCH_BYTES_MAX: Final = 1024 * 1024
 

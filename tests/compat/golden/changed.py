@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-_NEW_TOPIC_SETTINGS: Final = "a topic has four settings more; ours has two of them, and lists those that are set"
+_NEW_TOPIC_SETTINGS: Final = (
+    "a topic has four settings more; ours has two of them, and lists those that are set"
+)
 _EPOCH: Final = (
     "a group's first epoch is 2, since its metadata count as a change of their own; ours is 1, as in 4.1"
 )

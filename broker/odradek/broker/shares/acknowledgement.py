@@ -119,7 +119,7 @@ def acknowledge(
                 _check_owner(run, member)
                 change.acknowledge(run, kind, locked_until)
     except Exception:
-        # As before in every case: a lock that has ended meanwhile meets its timer.
+        # As before in every case: a lock that has ended meets its timer.
         roll_back(in_flight, change.build(), now=-math.inf)
         raise
     return change.build()
@@ -165,7 +165,7 @@ def _settle(in_flight: InFlight, run: RecordRun) -> None:
 
 
 def roll_back(in_flight: InFlight, change: PendingChange, *, now: float) -> list[DeadLetter]:
-    """The change could not be stored. Records whose lock has ended meanwhile may be dead letters now."""
+    """The change could not be stored. Records whose lock has ended may be dead letters now."""
     letters: list[DeadLetter] = []
     for run in change.runs:
         before, run.before = run.before, None

@@ -114,7 +114,7 @@ def _choose(each: Iterable[Record], wanted: Container[int]) -> Iterator[tuple[in
 
 
 def _entry_at(data: memoryview, position: int) -> memoryview | None:
-    """The whole batch or old message there; None where the bound of the read has cut it off."""
+    """The whole batch or old message there; None where the bound of the read has truncated it."""
     if len(data) - position <= MAGIC_POSITION:
         return None
     size = LOG_OVERHEAD_BYTES + int.from_bytes(data[position + 8 : position + 12], "big", signed=True)

@@ -1,9 +1,8 @@
 """Which partition a group's dead letters go to, and whether they may; the rules and their order are Kafka 4.4's.
 
-the group names a topic, and not one that begins with __
-a topic that exists allows it: errors.deadletterqueue.group.enable
-a missing one may be created: errors.deadletterqueue.auto.create.topics.enable
-its name begins with errors.deadletterqueue.topic.name.prefix
+The group names a topic, and not one that begins with `__`. A topic that exists allows it by
+errors.deadletterqueue.group.enable. A missing one may be created by errors.deadletterqueue.auto.create.topics.enable.
+Its name begins with errors.deadletterqueue.topic.name.prefix.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -22,7 +22,6 @@ from odradek.broker.replication.blocking import BlockingWork
 from odradek.broker.replication.broker_transport import BrokerTransport, MessageRequest
 from odradek.broker.replication.hosted_partitions import HostedPartitions
 from odradek.broker.replication.partition import Partition
-from odradek.broker.shares.dead_letter_counts import DeadLetterCounts
 from odradek.broker.shares.dead_letter_records import (
     NO_ORIGINAL,
     Headers,
@@ -48,6 +47,7 @@ from odradek.foundation.errors import (
 from odradek.foundation.limits import (
     DEAD_LETTER_BATCH_BYTES_MAX,
     DEAD_LETTER_BATCHES_AT_ONCE_MAX,
+    DEAD_LETTER_GROUPS_COUNTED_MAX,
     DEAD_LETTER_WRITE_MS_MAX,
     DEAD_LETTERS_AT_ONCE_MAX,
 )
@@ -80,6 +80,37 @@ _FINAL: Final = (
 )
 
 Letter = tuple[int, UndeliverableRange]
+
+
+class GroupCounts:
+    """Of one group: records written and refused for good, and requests that wrote and that failed."""
+
+    __slots__ = ("failed_requests", "refused", "requests", "written")
+
+    def __init__(self) -> None:
+        self.written = 0
+        self.refused = 0
+        self.requests = 0
+        self.failed_requests = 0
+
+
+class DeadLetterCounts:
+    """Of the groups of one broker, a bounded number of them: clients choose the names."""
+
+    def __init__(self) -> None:
+        self._by_group: dict[str, GroupCounts] = {}
+
+    def of(self, group_id: str) -> GroupCounts:
+        """The counts of a group, which begin at 0."""
+        found = self._by_group.get(group_id)
+        if found is None:
+            if len(self._by_group) >= DEAD_LETTER_GROUPS_COUNTED_MAX:
+                del self._by_group[next(iter(self._by_group))]
+            found = self._by_group[group_id] = GroupCounts()
+        return found
+
+    def __iter__(self) -> Iterator[tuple[str, GroupCounts]]:
+        return iter(list(self._by_group.items()))
 
 
 class DeadLetterWriter:
