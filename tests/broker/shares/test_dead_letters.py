@@ -150,6 +150,32 @@ async def test_copies_have_key_and_value_and_others_only_their_origin() -> None:
     assert {name for one in found for name, _ in one.headers} == {name for name, _ in found[0].headers}
 
 
+async def test_a_topic_may_compress_its_records_and_give_them_its_own_times() -> None:
+    broker, _, member = await begun_with_topic(
+        batches=0, compression_type="gzip", message_timestamp_type="LogAppendTime"
+    )
+    await broker.produce("t", *[b"v"] * 400)
+    assert await member.acquire(max_wait=100) == [(0, 399, 1)]
+    await member.must_acknowledge((0, 399, [REJECT]))
+    await asyncio.sleep(1)
+    assert [offset for offset, _ in origins(letters(broker))] == list(range(400))
+
+
+async def test_copies_of_many_batches_fill_batches_of_their_own() -> None:
+    broker, _, member = await begun_with_topic(batches=0)
+    await set_group(broker, "g", **{COPY_KEY: "true"})
+    for number in range(12):
+        await broker.produce("t", *[b"%d" % number * 40_000] * 5)
+    for _ in range(3):
+        for first, last, _count in await member.acquire(max_wait=100):
+            await member.must_acknowledge((first, last, [REJECT]))
+    await asyncio.sleep(5)
+    found = letters(broker)
+    assert [(offset, one.value) for (offset, _), one in zip(origins(found), found, strict=True)] == [
+        (number, b"%d" % (number // 5) * 40_000) for number in range(60)
+    ]
+
+
 async def test_a_copy_that_is_deleted_meanwhile_leaves_its_origin() -> None:
     broker, _, member = await begun_with_topic(batches=3)
     await set_group(broker, "g", **{COPY_KEY: "true"})

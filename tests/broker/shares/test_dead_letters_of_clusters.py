@@ -9,7 +9,7 @@ from tests.broker.shares.test_share_leaders import acknowledge, acquired, begun,
 from tests.support.whole_cluster import WholeCluster
 
 REJECT = 3
-TOPIC, GROUP = 2, 32
+TOPIC, BROKER, GROUP = 2, 4, 32
 
 
 async def alter(cluster: WholeCluster, kind: int, name: str, **texts: str) -> None:
@@ -62,6 +62,18 @@ async def test_the_leader_of_the_dead_letter_topic_may_be_another_broker() -> No
     assert await acknowledge(cluster, 1, 1, 0, 3, kind=REJECT) == 0
     await cluster.until(lambda: is_archived(cluster, 1))
     assert offsets(cluster, 3) == offsets(cluster, 2) == [0, 1, 2, 3]
+
+
+async def test_a_controller_elsewhere_creates_the_topic() -> None:
+    cluster = await begun()
+    key = "errors.deadletterqueue.auto.create.topics.enable"
+    await alter(cluster, BROKER, "", **{key: "true"})
+    await alter(cluster, GROUP, "g", errors_deadletterqueue_topic_name="dlq.t")
+    await cluster.produce(1, "t", 0, *[b"v"] * 4, acks=-1)
+    assert acquired(await fetch(cluster, 1, 0)) == [(0, 3, 1)]
+    assert await acknowledge(cluster, 1, 1, 0, 3, kind=REJECT) == 0
+    await cluster.until(lambda: is_archived(cluster, 1))
+    assert offsets(cluster, cluster.leaders("dlq.t", seen_by=3)[0]) == [0, 1, 2, 3]
 
 
 async def test_a_new_leader_writes_what_the_old_one_could_not() -> None:
