@@ -428,6 +428,10 @@ SHARE_STATE_RETRY_SECONDS: Final = 30.0
 DEAD_LETTERS_AT_ONCE_MAX: Final = 500
 DEAD_LETTER_BATCH_BYTES_MAX: Final = 1024 * 1024
 
+# Records of one share-partition that wait for their dead letters, above which those are left out that retention has
+# deleted since. Twice what share.partition.max.record.locks allows.
+DEAD_LETTERS_WAITING_MAX: Final = 20_000
+
 # Batches of dead letters that a broker writes at once, and those that it reads originals for.
 DEAD_LETTER_BATCHES_AT_ONCE_MAX: Final = 16
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.share_states.states import ShareState, StateRange
+from odradek.broker.share_states.states import ShareKey, ShareState, StateChange, StateRange
 from odradek.foundation.errors import CoordinatorNotAvailable
 from odradek.metadata.controller.requests import NewTopic
 from odradek.wire.protocol.api import ApiKey
@@ -418,3 +418,71 @@ async def test_a_broker_that_stops_leaves_them_to_the_next_leader() -> None:
     await asyncio.sleep(1)
     await broker.stop()
     assert states.states[member.key()].batches == (StateRange(0, 0, ARCHIVING, 1),)
+
+
+async def test_a_group_that_was_moved_in_the_meantime_is_loaded_again() -> None:
+    broker, states, member = await begun_with_topic(batches=2)
+    go = hold_produce(broker)
+    assert await member.acquire(max_wait=100) == [(0, 1, 1)]
+    await member.must_acknowledge((0, 1, [REJECT, ACCEPT]))
+    await member.leave()
+    again = ShareConsumer(broker, member_id="n")
+    assert await again.acquire(max_wait=100) == []
+    await again.leave()
+    states.states[member.key()] = ShareState(1, 0)
+    third = ShareConsumer(broker, member_id="o")
+    first = await third.fetch(max_wait=10_000)
+    assert first.responses[0].partitions[0].error_code == 6
+    assert await third.acquire(max_wait=10_000) == [(0, 1, 1)]
+    go.set()
+
+
+async def test_the_next_member_waits_for_writes_behind_the_last_letter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker, states, member = await begun_with_topic(batches=2)
+    go = hold_produce(broker)
+    assert await member.acquire(max_wait=100) == [(0, 1, 1)]
+    await member.must_acknowledge((0, 0, [REJECT]))
+    archived, released = asyncio.Event(), asyncio.Event()
+    gates, write = iter((archived, released)), states.write
+
+    async def write_late(key: ShareKey, change: StateChange) -> None:
+        if (gate := next(gates, None)) is not None:
+            await gate.wait()
+        await write(key, change)
+
+    monkeypatch.setattr(states, "write", write_late)
+    go.set()
+    await asyncio.sleep(0.1)
+    leaving = asyncio.create_task(member.leave())
+    await asyncio.sleep(0.1)
+    archived.set()
+    await asyncio.sleep(0.1)
+    assert len(broker.broker.coordinators.share_leader) == 0
+    second = ShareConsumer(broker, member_id="n")
+    acquiring = asyncio.create_task(second.acquire(max_wait=10_000))
+    await asyncio.sleep(1)
+    assert not acquiring.done()
+    released.set()
+    assert await acquiring == [(1, 1, 2)]
+    assert (await leaving).error_code == 0
+    await second.must_acknowledge((1, 1, [ACCEPT]))
+    assert states.states[member.key()].batches == (StateRange(1, 1, 2, 2),)
+
+
+async def test_letters_of_records_that_are_deleted_are_bounded(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("odradek.broker.shares.dead_letters.DEAD_LETTERS_WAITING_MAX", 10)
+    broker, _, member = await begun_with_topic(batches=0)
+    hold_produce(broker)
+    for first in range(0, 40, 4):
+        await broker.produce("t", *[b"v"] * 4)
+        assert await member.acquire(max_wait=100) == [(first, first + 3, 1)]
+        await member.must_acknowledge((first, first + 3, [REJECT]))
+        broker.broker.partitions.get("t", 0).require_leader().delete_records(first + 4)
+        assert await member.acquire() == []
+    (share_partition,) = broker.broker.coordinators.share_leader
+    assert share_partition.dead_letters.under_way <= 12
+    assert "have no dead letters of g" in caplog.text

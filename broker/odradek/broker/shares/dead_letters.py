@@ -13,15 +13,18 @@ What it leaves out: the topic and its records (`dead_letter_writer`), and how re
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from odradek.broker.share_states.states import ShareKey
 from odradek.broker.shares.acknowledgement import DeadLetter
-from odradek.foundation.limits import DEAD_LETTERS_AT_ONCE_MAX
+from odradek.foundation.limits import DEAD_LETTERS_AT_ONCE_MAX, DEAD_LETTERS_WAITING_MAX
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.tasks import TaskOwner
+
+logger = logging.getLogger(__name__)
 
 
 class UndeliverableRange(NamedTuple):
@@ -56,7 +59,7 @@ class DeadLetters(Protocol):
 class DeadLetterQueue:
     """The dead letters of one share-partition. `on_sent` archives what was sent, and calls `finish` when that is done.
 
-    Its length is bounded by the records in flight.
+    Its length is bounded by the records in flight, and by those that the log has deleted since.
     """
 
     def __init__(
@@ -85,6 +88,8 @@ class DeadLetterQueue:
             return
         self.under_way += _count_records(letters)
         self._waiting.extend(letters)
+        if self.under_way > DEAD_LETTERS_WAITING_MAX:
+            self._leave_out_deleted()
         if self._task is None:
             self._task = self._tasks.start(self._send_all(), name=f"dead letters {self._key.coordinator_key}")
 
@@ -108,6 +113,18 @@ class DeadLetterQueue:
                 self._on_sent(taken)
         finally:
             self._task = None
+
+    def _leave_out_deleted(self) -> None:
+        """Keep the letters of records that are still there: those are in flight, and so they are few."""
+        deleted = [letter for letter in self._waiting if not len(letter.run)]
+        if not deleted:
+            return
+        self._waiting = deque(letter for letter in self._waiting if len(letter.run))
+        self.finish(deleted)
+        logger.warning(
+            "%d records that %s has deleted have no dead letters of %s: the topic of these cannot be written",
+            *(_count_records(deleted), self._topic, self._key.group_id),
+        )
 
     def _take(self) -> list[DeadLetter]:
         """The letters of the next part: one at least, and then as many as its bound of records allows."""

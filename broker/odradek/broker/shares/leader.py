@@ -141,7 +141,11 @@ class ShareLeader:
 
     def open_session(self, key: SessionKey, connection: Connection) -> ShareSession:
         """Begin a session, which ends with its connection. Raises ShareSessionLimitReached."""
+        had_group = self.sessions.has_group(key.group_id)
         session = self.sessions.open(key)
+        if not had_group and not self._tasks.is_closed:
+            for share_partition in self._of_groups.get(key.group_id, {}).values():
+                self._tasks.start(share_partition.confirm(), name=f"confirm {key.group_id}")
         connection.when_lost(_AT_END, lambda: self._connection_lost(session))
         return session
 

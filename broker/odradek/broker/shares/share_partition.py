@@ -216,6 +216,21 @@ class SharePartition:
         self.dead_letters.add(acknowledgement.find_dead_letters(in_flight, delivery_count_max=limit))
         self._schedule_offers()
 
+    async def confirm(self) -> None:
+        """Close where the group was moved or deleted while it had no members, and dead letters kept this loaded."""
+        writer = self._writer
+        if writer is None:
+            return
+        failure: Exception = NotLeaderOrFollower("The group's state was changed; try again.")
+        try:
+            state = await self._parts.states.read(self.key, leader_epoch=writer.leader_epoch)
+            if state.state_epoch == writer.state_epoch:
+                return
+        except OdradekError as error:
+            failure = as_seen_by_members(error)
+        if isinstance(failure, REPLACED):
+            self.close(failure)
+
     # --- records for members -----------------------------------------------------------------------------------------
 
     def read(self, *, bytes_max: int, at_least_one_batch: bool) -> Readable | None:
@@ -377,10 +392,13 @@ class SharePartition:
         change = acknowledgement.finish_dead_letters(in_flight, letters)
 
         def settle(failure: Exception | None) -> None:
-            if failure is not None:
-                logger.info("%r: archived records could not be stored: %s", self, failure)
             acknowledgement.commit(in_flight, change)
             self.dead_letters.finish(letters)
+            if failure is not None:
+                logger.info("%r: archived records could not be stored: %s", self, failure)
+                if isinstance(failure, REPLACED):
+                    self.close(failure)
+                    return
             self._schedule_offers()
             if not self.dead_letters.under_way:
                 self._on_idle(self)

@@ -67,8 +67,8 @@ class StateWriter:
         self._key = key
         self._in_flight = in_flight
         self._states = states
-        self._state_epoch = state_epoch
-        self._leader_epoch = leader_epoch
+        self.state_epoch = state_epoch
+        self.leader_epoch = leader_epoch
         self._tasks = tasks
         self._waiting: deque[tuple[PendingChange, OnStored]] = deque()
         self._is_writing = False
@@ -124,8 +124,8 @@ class StateWriter:
             if batch.last_offset >= start
         ]
         change = StateChange(
-            state_epoch=self._state_epoch,
-            leader_epoch=self._leader_epoch,
+            state_epoch=self.state_epoch,
+            leader_epoch=self.leader_epoch,
             start_offset=start,
             delivery_complete_count=in_flight.delivery_complete_count,
             batches=join_states(kept),
