@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from odradek import sync
 from odradek.cli.exit_codes import ExitCode
 from tests.cli.conftest import Shell
+from tests.support.polling import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -78,6 +80,36 @@ def test_a_queue_is_forgotten_and_deleted_only_when_told_to(shell: Shell, queue:
     shell.run("queues", "delete", queue, "--execute")
     shell.run("queues", "describe", queue, code=ExitCode.NOT_FOUND)
     assert f"there is no group '{queue}'" in shell.error
+
+
+def test_what_was_given_up_is_shown_and_given_back_once(shell: Shell, queue: str) -> None:
+    letters = f"dlq.{queue}"
+    shell.run("topics", "create", letters, "-p", "1", "-c", "errors.deadletterqueue.group.enable=true")
+    shell.run("configs", "set", "group", queue, f"errors.deadletterqueue.topic.name={letters}")
+    shell.run("produce", queue, "--json", input='{"key": "k", "value": "poison", "headers": {"trace": "1"}}')
+    bootstrap = shell.environment["ODRADEK_BOOTSTRAP"]
+    with (
+        sync.Client(bootstrap) as client,
+        sync.ShareConsumer(client, queue, [queue], is_explicit=True) as worker,
+    ):
+        taken = 0
+        while taken < 4:
+            for record in worker.poll():
+                taken += 1
+                worker.acknowledge(record, "reject" if record.value == b"poison" else "accept")
+        worker.commit()
+    (letter,) = wait_until("the letter is written", lambda: shell.json("queues", "dead-letters", queue))
+    assert (letter["topic"], letter["offset"], letter["delivery_count"]) == (queue, 5, 1)
+    assert letter["why"] == "Offset rejected by client."
+    (given,) = shell.json("queues", "give-back", queue)
+    assert given["new_offset"] == 6
+    # The record itself came back, with its key and its header, and the letter had no copy of it.
+    assert (letter["key"], letter["value"]) == (None, None)
+    (again,) = shell.json_lines("consume", queue, "--share-group", queue, "-n", "1")
+    assert (again["key"], again["value"]) == ("k", "poison")
+    assert shell.json("queues", "dead-letters", queue) == shell.json("queues", "give-back", queue) == []
+    shell.run("queues", "dead-letters", "none-such", code=ExitCode.REFUSED)
+    assert "has no dead-letter topic" in shell.error
 
 
 def test_wrong_use_is_explained(shell: Shell, queue: str, unique: str) -> None:

@@ -18,9 +18,14 @@ VERBS = {
     "reset": "odradek.cli.queues.verbs:reset",
     "forget": "odradek.cli.queues.verbs:forget",
     "delete": "odradek.cli.queues.verbs:delete",
+    "dead-letters": "odradek.cli.queues.verbs:dead_letters",
+    "give-back": "odradek.cli.queues.verbs:give_back",
 }
 PEEK_RECORDS = 10
 PEEK_RECORDS_MAX = 10_000
+
+LETTERS = 100
+LETTERS_MAX = 100_000
 
 _topic_option = click.option(
     "-t",
@@ -144,4 +149,48 @@ def delete() -> None:
     Examples:
       odradek queues delete resize
       odradek queues delete resize --execute
+    """
+
+
+_letters_option = click.option(
+    "-n",
+    "--max-letters",
+    type=click.IntRange(min=1, max=LETTERS_MAX),
+    default=LETTERS,
+    show_default=True,
+    help="At most so many letters.",
+)
+
+
+@click.command("dead-letters")
+@click.argument("group_id", metavar="QUEUE", shell_complete=complete_groups)
+@_letters_option
+@session_options
+@run_in("odradek.cli.queues.dead_letters_run")
+def dead_letters() -> None:
+    """Show what a queue has given up: the letters in its dead-letter topic that were not given back.
+
+    \b
+    Examples:
+      odradek queues dead-letters resize
+      odradek queues dead-letters resize --output json | jq '.[].why'
+    """
+
+
+@click.command("give-back")
+@click.argument("group_id", metavar="QUEUE", shell_complete=complete_groups)
+@_letters_option
+@session_options
+@run_in("odradek.cli.queues.dead_letters_run")
+def give_back() -> None:
+    """Write the records of dead letters to their topics again, once what made them fail is mended.
+
+    They are new records at the end of the topic, so all groups that read it see them. A record that its topic has
+    deleted is written as its letter has it. The group QUEUE.dead-letters remembers which letters were given back.
+    `odradek queues dead-letters` shows them before.
+
+    \b
+    Examples:
+      odradek queues give-back resize
+      odradek queues give-back resize -n 1
     """
