@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from odradek import sync
@@ -110,6 +112,37 @@ def test_what_was_given_up_is_shown_and_given_back_once(shell: Shell, queue: str
     assert shell.json("queues", "dead-letters", queue) == shell.json("queues", "give-back", queue) == []
     shell.run("queues", "dead-letters", "none-such", code=ExitCode.REFUSED)
     assert "has no dead-letter topic" in shell.error
+
+
+def test_a_letter_that_cannot_be_written_is_asked_for_again(shell: Shell, queue: str) -> None:
+    """Those before it are not written twice, and one that nothing has any more is passed over."""
+    letters, gone = f"dlq.{queue}", f"{queue}-gone"
+    shell.run("topics", "create", letters, "-p", "1")
+    shell.run("configs", "set", "group", queue, f"errors.deadletterqueue.topic.name={letters}")
+
+    def letter(topic: str, offset: int) -> str:
+        names = {
+            "topic": topic,
+            "partition": "0",
+            "offset": str(offset),
+            "group": queue,
+            "delivery.count": "5",
+        }
+        return json.dumps(
+            {"value": None, "headers": {f"__dlq.errors.{name}": text for name, text in names.items()}}
+        )
+
+    lines = [letter(queue, 1), letter(queue, 1_000), letter(gone, 0), letter(queue, 2)]
+    shell.run("produce", letters, "--json", input="\n".join(lines))
+    shell.run("queues", "give-back", queue, code=ExitCode.REFUSED)
+    assert f"'{gone}'" in shell.error and "its letter has no copy of it" in shell.error
+    left = shell.json("queues", "dead-letters", queue)
+    assert [(one["topic"], one["offset"]) for one in left] == [(gone, 0), (queue, 2)]
+    shell.run("topics", "create", gone, "-p", "1")
+    shell.run("produce", gone, input="back\n")
+    given = shell.json("queues", "give-back", queue)
+    assert [one["new_offset"] for one in given] == [1, 6]
+    assert shell.json("queues", "dead-letters", queue) == []
 
 
 def test_wrong_use_is_explained(shell: Shell, queue: str, unique: str) -> None:

@@ -88,7 +88,7 @@ class DeadLetter(NamedTuple):
 
 
 class PendingChange(NamedTuple):
-    """What is to be stored. `runs` wait for it; `states` are what they become, in order of offsets."""
+    """What is to be stored. `runs` wait for it; `states` are what they become, sorted by offsets."""
 
     runs: list[RecordRun]
     states: list[StateRange]
@@ -315,7 +315,7 @@ def _check_owner(run: RecordRun, member: str) -> None:
 
 
 def join_states(states: Iterable[StateRange]) -> list[StateRange]:
-    """The states in order of offsets, neighbours alike as one."""
+    """The states sorted by offsets; like neighbours become one."""
     joined: list[StateRange] = []
     for state in sorted(states):
         if joined:

@@ -49,7 +49,7 @@ class Terms(NamedTuple):
 def acquire(
     in_flight: InFlight, terms: Terms, records: RecordBatches, *, fetch_offset: int
 ) -> list[AcquiredRange]:
-    """Acquire what `records` has, which were read from `fetch_offset`; in order of offsets."""
+    """Acquire what `records` has, which were read from `fetch_offset`; sorted by offsets."""
     return _Acquisition(in_flight, terms, records, fetch_offset).acquire()
 
 

@@ -1,4 +1,4 @@
-"""Which records of one share-partition are in flight, in order of their offsets.
+"""Which records of one share-partition are in flight, sorted by their offsets.
 
     start_offset ... batches ... next_offset ... the log's end
     done below       in flight   never acquired
@@ -184,7 +184,7 @@ class InFlight:
         return math.inf
 
     def take_expired(self, now: float) -> list[RecordRun]:
-        """The runs whose locks have ended, in order of the locks. They stay as they are."""
+        """The runs whose locks have ended, the earliest lock first. They stay as they are."""
         heap, expired = self._locks, []
         while heap and heap[0][0] <= now:
             _, first, last = heappop(heap)

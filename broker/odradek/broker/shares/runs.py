@@ -158,7 +158,7 @@ class InFlightBatch:
         return part
 
     def split(self, offsets: Sequence[int]) -> None:
-        """Let acquired runs end before each of `offsets`, which are in order; others stay as they are.
+        """Let acquired runs end before each of `offsets`, which are sorted; others stay as they are.
 
         Many parts cost one pass.
         """

@@ -1,4 +1,4 @@
-"""Stores the changes of one share-partition, one write at a time and in order.
+"""Stores the changes of one share-partition, one write at a time, the oldest first.
 
 Changes that come while a write is under way share the next one, as far as their offsets do not overlap. Offsets below
 the start are left out: they are done.
@@ -147,7 +147,7 @@ def _stopping() -> Exception:
 
 
 def overlap(batches: Sequence[StateRange], others: Sequence[StateRange]) -> bool:
-    """Whether two lists, each in order of offsets, have an offset in common."""
+    """Whether two lists, each sorted by offsets, have an offset in common."""
     for other in others:
         index = bisect_left(batches, other.first_offset, key=lambda batch: batch.last_offset)
         if index < len(batches) and batches[index].first_offset <= other.last_offset:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         OffsetDeleteResponsePartition,
         OffsetFetchResponsePartitions,
     )
+    from odradek.wire.protocol.responses.shares import ShareGroupDescribeAssignment
     from odradek.wire.protocol.responses.streams import (
         StreamsGroupDescribeAssignment,
         StreamsGroupDescribedGroup,
@@ -256,11 +257,7 @@ class GroupAdmin:
                     None,
                     member.client_id,
                     member.client_host,
-                    assignment=tuple(
-                        TopicPartition(topic.topic_name, number)
-                        for topic in member.assignment.topic_partitions
-                        for number in topic.partitions
-                    ),
+                    assignment=_partitions(member.assignment),
                     topics=tuple(member.subscribed_topic_names),
                     epoch=member.member_epoch,
                 )
@@ -394,7 +391,9 @@ def _sources(group: StreamsGroupDescribedGroup) -> dict[str, list[str]]:
     }
 
 
-def _partitions(assignment: ConsumerGroupDescribeAssignment) -> tuple[TopicPartition, ...]:
+def _partitions(
+    assignment: ConsumerGroupDescribeAssignment | ShareGroupDescribeAssignment,
+) -> tuple[TopicPartition, ...]:
     return flat((topic.topic_name, topic.partitions) for topic in assignment.topic_partitions)
 
 

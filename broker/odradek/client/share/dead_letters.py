@@ -16,6 +16,7 @@ from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.client import Client
 from odradek.client.consumer.blocks import ConsumerRecord
 from odradek.client.consumer.consumer import PartitionConsumer
+from odradek.client.errors import ClientTimeout
 from odradek.client.producer.producer import Producer
 from odradek.client.results import CommittedOffset, ResourceType
 from odradek.foundation.errors import InvalidRequest, OdradekError, OffsetOutOfRange
@@ -72,7 +73,8 @@ class DeadLetterAdmin:
     ) -> tuple[list[GivenUpRecord], dict[TopicPartition, int]]:
         """The letters that were not given back, the oldest of each partition first, and the offsets behind them.
 
-        A record that was written twice is in it once. Raises UnknownTopicOrPartition.
+        A record that was written twice is in it once. Raises UnknownTopicOrPartition, and ClientTimeout where the topic
+        has not answered for long.
         """
         topic = await self.find_topic()
         cluster = await self._client.with_retries(lambda: self._client.refresh((topic,)))
@@ -85,17 +87,23 @@ class DeadLetterAdmin:
         behind = dict(starts)
         async with PartitionConsumer(self._client, on_out_of_range="earliest") as consumer:
             consumer.assign({key: start for key, start in starts.items() if start < ends[key]})
-            deadline = asyncio.get_running_loop().time() + _WAIT_SECONDS_MAX
-            while len(found) < letters_max and asyncio.get_running_loop().time() < deadline:
-                if all(consumer.position(key) >= ends[key] for key in consumer.assignment):
-                    break
-                for record in await consumer.poll(timeout_ms=_POLL_MS):
+            loop = asyncio.get_running_loop()
+            answered_at = loop.time()
+            while any(consumer.position(key) < ends[key] for key in consumer.assignment):
+                records = await consumer.poll(timeout_ms=_POLL_MS)
+                if records:
+                    answered_at = loop.time()
+                elif loop.time() - answered_at > _WAIT_SECONDS_MAX:
+                    raise ClientTimeout(
+                        f"topic {topic!r} has not answered for {_WAIT_SECONDS_MAX:g} s; try again"
+                    )
+                for record in records:
                     letter = parse_letter(record)
                     behind[TopicPartition(record.topic, record.partition)] = record.offset + 1
                     if letter is not None and dict(record.headers).get(_GROUP) == self._group_id.encode():
                         found.setdefault((letter.key, letter.offset), letter)
                     if len(found) >= letters_max:
-                        break
+                        return list(found.values()), behind
         return list(found.values()), behind
 
     async def give_back(
@@ -103,38 +111,51 @@ class DeadLetterAdmin:
     ) -> list[GivenBackRecord]:
         """Write the records to their topics again, and then remember it. All groups that read these topics see them.
 
-        A crash between the two writes them twice. Where one cannot be written, nothing is remembered.
+        A crash between the two writes them twice. What cannot be written is asked for again the next time, with all
+        behind it in its partition; but a record that nothing has any more is passed over.
         """
         found: list[GivenBackRecord] = []
+        done = dict(behind)
         async with Producer(self._client) as producer:
             for letter in letters:
+                place = TopicPartition(letter.letter.topic, letter.letter.partition)
+                if letter.letter.offset >= done[place]:
+                    continue
                 try:
-                    record = await self._find_record(letter)
-                    written = await producer.send_and_wait(
-                        letter.key.topic,
-                        record.value,
-                        key=record.key,
-                        headers=[one for one in record.headers if not one[0].startswith(_PREFIX)],
-                        partition=letter.key.partition,
-                    )
-                    found.append(GivenBackRecord(letter, written.offset))
+                    found.append(GivenBackRecord(letter, await self._write_again(producer, letter)))
                 except OdradekError as failure:
                     found.append(GivenBackRecord(letter, None, failure))
-        if all(one.failure is None for one in found):
-            offsets = {key: CommittedOffset(offset) for key, offset in behind.items()}
-            await GroupAdmin(self._client).alter_offsets(self.returned_by, offsets)
+                    if not isinstance(failure, OffsetOutOfRange):
+                        done[place] = letter.letter.offset
+        offsets = {key: CommittedOffset(offset) for key, offset in done.items()}
+        await GroupAdmin(self._client).alter_offsets(self.returned_by, offsets)
         return found
+
+    async def _write_again(self, producer: Producer, letter: GivenUpRecord) -> int:
+        record = await self._find_record(letter)
+        written = await producer.send_and_wait(
+            letter.key.topic,
+            record.value,
+            key=record.key,
+            headers=[one for one in record.headers if not one[0].startswith(_PREFIX)],
+            partition=letter.key.partition,
+        )
+        return written.offset
 
     async def _find_record(self, letter: GivenUpRecord) -> ConsumerRecord:
         """The record where it is kept, else the letter's copy. Raises OffsetOutOfRange where there is neither."""
-        async with PartitionConsumer(self._client, on_out_of_range="error") as consumer:
-            consumer.assign({letter.key: letter.offset})
-            try:
-                records = await consumer.poll(records_max=1, timeout_ms=5_000)
-            except OffsetOutOfRange:
-                records = []
-        if records and records[0].offset == letter.offset:
-            return records[0]
+        logs = LogAdmin(self._client)
+        first = (await logs.offsets_at([letter.key], EARLIEST))[letter.key]
+        end = (await logs.offsets_at([letter.key], LATEST))[letter.key]
+        if first <= letter.offset < end:
+            async with PartitionConsumer(self._client, on_out_of_range="error") as consumer:
+                consumer.assign({letter.key: letter.offset})
+                records = await consumer.poll(records_max=1, timeout_ms=round(_WAIT_SECONDS_MAX * 1000))
+            if not records and consumer.position(letter.key) <= letter.offset:
+                raise ClientTimeout(f"{letter.key} has not answered for {_WAIT_SECONDS_MAX:g} s; try again")
+            # Compaction may have removed it, and then a later record comes, or none.
+            if records and records[0].offset == letter.offset:
+                return records[0]
         if letter.letter.key is None and letter.letter.value is None:
             raise OffsetOutOfRange(
                 f"record {letter.offset} of {letter.key} is deleted, and its letter has no copy of it"

@@ -6,20 +6,23 @@ these ranges belong to others. An acquired offset may have no record, as that of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.client.consumer.blocks import RecordBlock
 from odradek.foundation.errors import CorruptRecord
 from odradek.foundation.ids import TopicPartition
-from odradek.wire.records.batch import split
+from odradek.wire.records.batch import BatchView, split
 from odradek.wire.records.record import Headers
 
 if TYPE_CHECKING:
     from odradek.wire.protocol.responses.shares import AcquiredRecords
 
 _GAP: Final = 0
+_offset_of = attrgetter("offset")
 
 
 class Acknowledgement(IntEnum):
@@ -32,7 +35,7 @@ class Acknowledgement(IntEnum):
     REJECT = 3
     """It cannot be processed, and is delivered no more."""
     RENEW = 4
-    """It is being processed: its lock begins anew (KIP-1222)."""
+    """It is being processed: its lock begins again (KIP-1222)."""
 
 
 class ShareRecord(NamedTuple):
@@ -86,31 +89,51 @@ def open_delivery(
     settled: dict[int, int] = {}
     for first, last, _ in ranges:
         settled.update(dict.fromkeys(range(first, last + 1), _GAP))
+    at = 0
     try:
         for batch in split(data, may_be_cut=True):
-            header = batch.header
-            if header.is_control:
-                continue
-            for first, last, count in ranges:
-                begin, end = max(first, header.base_offset), min(last, header.last_offset) + 1
-                if begin >= end:
-                    continue
-                block = RecordBlock(key, batch, header, begin, end)
-                try:
-                    batch.verify()
-                    records = block.records()
-                except CorruptRecord:
-                    settled.update(dict.fromkeys(range(begin, end), int(Acknowledgement.REJECT)))
-                    continue
-                for record in records:
-                    settled.pop(record.offset, None)
-                if records:
-                    found.append(DeliveredBlock(block, count))
+            first, last = batch.header.base_offset, batch.header.last_offset
+            while at < len(ranges) and ranges[at][1] < first:
+                at += 1
+            end = at
+            while end < len(ranges) and ranges[end][0] <= last:
+                end += 1
+            if end > at and not batch.header.is_control:
+                _open_batch(key, batch, ranges[at:end], found, settled)
+            # The last range of a batch may reach into the next one.
+            at = max(end - 1, at)
     except CorruptRecord:
         # What follows cannot be read. Its locks end by themselves, and it is delivered again.
         read = found[-1].block.end_offset if found else 0
         settled = {offset: kind for offset, kind in settled.items() if offset < read}
     return PartitionDelivery(found, settled)
+
+
+def _open_batch(
+    key: TopicPartition,
+    batch: BatchView,
+    ranges: Sequence[tuple[int, int, int]],
+    found: list[DeliveredBlock],
+    settled: dict[int, int],
+) -> None:
+    """Add the records of a batch in these ranges to `found`, and take them out of `settled`."""
+    header = batch.header
+    whole = RecordBlock(key, batch, header, header.base_offset, header.last_offset + 1)
+    try:
+        batch.verify()
+        records = whole.records()
+    except CorruptRecord:
+        for first, last, _ in ranges:
+            rejected = range(max(first, header.base_offset), min(last, header.last_offset) + 1)
+            settled.update(dict.fromkeys(rejected, int(Acknowledgement.REJECT)))
+        return
+    for first, last, count in ranges:
+        begin, end = (bisect_left(records, offset, key=_offset_of) for offset in (first, last + 1))
+        if begin < end:
+            mine = records[begin:end]
+            found.append(DeliveredBlock(whole.between(first, last + 1).with_records(mine), count))
+            for record in mine:
+                del settled[record.offset]
 
 
 def acknowledgement_rows(answers: Mapping[int, int]) -> Iterator[dict[str, object]]:

@@ -17,7 +17,7 @@ class HeldRecords:
         self._givers: dict[TopicPartition, dict[int, int]] = {}
         """The broker that gave each record without an answer, by partition and offset."""
         self._renewed: set[tuple[TopicPartition, int]] = set()
-        """Those of them whose lock begins anew, and which need an answer later."""
+        """Those of them whose lock begins again, and which need an answer later."""
         self._answers: dict[int, dict[TopicPartition, dict[int, int]]] = {}
 
     def add(self, broker_id: int, deliveries: Mapping[TopicPartition, PartitionDelivery]) -> None:

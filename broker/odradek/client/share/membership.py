@@ -128,7 +128,7 @@ class ShareMembership:
         )
         self._epoch = int(answer.member_epoch)
         self._is_subscription_sent = True
-        self._interval_seconds = _seconds(answer.heartbeat_interval)
+        self._interval_seconds = to_seconds(answer.heartbeat_interval)
         if answer.assignment is not None and not is_leaving:
             self._given = {
                 topic.topic_id: tuple(topic.partitions) for topic in answer.assignment.topic_partitions
@@ -156,7 +156,8 @@ class ShareMembership:
             self._on_change()
 
 
-def _seconds(interval: timedelta | int) -> float:
+def to_seconds(interval: timedelta | int) -> float:
+    """An interval of an answer, which may be in milliseconds."""
     return interval.total_seconds() if isinstance(interval, timedelta) else interval / 1000
 
 

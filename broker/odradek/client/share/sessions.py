@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Collection, Mapping
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from odradek.client.client import Client
@@ -20,6 +19,7 @@ from odradek.client.share.deliveries import (
     acknowledgement_rows,
     open_delivery,
 )
+from odradek.client.share.membership import to_seconds
 from odradek.foundation.errors import (
     InvalidShareSessionEpoch,
     OdradekError,
@@ -121,7 +121,7 @@ class ClientShareSession:
             )
             self._known = {key: ids[key.topic] for key in wanted}
         names = {topic_id: name for name, topic_id in ids.items()}
-        found = ShareFetched({}, asked_at + _seconds(answer.acquisition_lock_timeout), {}, {})
+        found = ShareFetched({}, asked_at + to_seconds(answer.acquisition_lock_timeout), {}, {})
         for topic in answer.responses:
             name = names.get(topic.topic_id or uuid.UUID(int=0), "")
             for row in topic.partitions:
@@ -241,7 +241,3 @@ def _forgotten_rows(gone: Mapping[TopicPartition, uuid.UUID]) -> list[dict[str, 
     for key, topic_id in sorted(gone.items()):
         rows.setdefault(topic_id, []).append(key.partition)
     return [{"topic_id": topic_id, "partitions": partitions} for topic_id, partitions in rows.items()]
-
-
-def _seconds(interval: timedelta | int) -> float:
-    return interval.total_seconds() if isinstance(interval, timedelta) else interval / 1000

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import Final, Literal, Self
 
@@ -243,7 +243,7 @@ class ShareConsumer:
             found = await (session.end(answers) if is_last else session.acknowledge(answers))
         except OdradekError as failure:
             found = dict.fromkeys(answers, failure)
-            self._note_refusal(broker_id, failure)
+            self._note_refusal(broker_id, failure, answers)
         self._report(answers, found)
         return found
 
@@ -279,6 +279,7 @@ class ShareConsumer:
         now = asyncio.get_running_loop().time()
         wanted: dict[int, list[TopicPartition]] = {}
         assignment = self._membership.assignment
+        self._outage.keep(assignment, now=now)
         try:
             cluster = await self._client.topics(sorted({key.topic for key in assignment}))
         except RETRIABLE_OR_LATE as failure:
@@ -322,9 +323,10 @@ class ShareConsumer:
             fetched = await session.fetch(keys, answers, wait_ms_max=wait_ms)
         except OdradekError as failure:
             self._report(answers, dict.fromkeys(answers, failure))
-            self._note_refusal(broker_id, failure)
+            self._note_refusal(broker_id, failure, keys)
         else:
-            self._outage.note_answer(keys[0], now=asyncio.get_running_loop().time())
+            for key in keys:
+                self._outage.note_answer(key, now=asyncio.get_running_loop().time())
             self._report(answers, fetched.acknowledged)
             self._note_failures(broker_id, fetched)
             self._fetched.append((broker_id, fetched))
@@ -332,7 +334,7 @@ class ShareConsumer:
             del self._fetches[broker_id]
             self._changed.set()
 
-    def _note_refusal(self, broker_id: int, failure: OdradekError) -> None:
+    def _note_refusal(self, broker_id: int, failure: OdradekError, asked: Iterable[TopicPartition]) -> None:
         """A request was refused as a whole: what passes is tried again after a rest, another error reaches `poll`."""
         if not isinstance(failure, _PASSING):
             self._failure = self._failure or failure
@@ -344,7 +346,7 @@ class ShareConsumer:
             self._held.forget_of(broker_id)
         if isinstance(failure, RETRIABLE_OR_LATE):
             self._client.invalidate()
-            self._outage.note_failure(list(self._membership.assignment)[:1], failure, now=loop.time())
+            self._outage.note_failure(asked, failure, now=loop.time())
         self._resting[broker_id] = loop.time() + _PAUSE_SECONDS
 
     def _note_defect(self, _: str, failure: BaseException) -> None:

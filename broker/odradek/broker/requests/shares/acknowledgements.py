@@ -146,7 +146,7 @@ def _check_batches(
     for batch in batches:
         types, first = batch.acknowledge_types, batch.first_offset
         if first > batch.last_offset or first < last:
-            raise InvalidRequest("Batches of acknowledgements must be in order of their offsets.")
+            raise InvalidRequest("Batches of acknowledgements must be sorted by their offsets.")
         if not types or (len(types) > 1 and len(types) != batch.last_offset - first + 1):
             raise InvalidRequest("A batch must have one acknowledge type, or one for each of its offsets.")
         if min(types) < 0 or max(types) > type_max:
