@@ -112,7 +112,7 @@ class DeadLetterAdmin:
         """Write the records to their topics again, and then remember it. All groups that read these topics see them.
 
         A crash between the two writes them twice. What cannot be written is asked for again the next time, with all
-        behind it in its partition; but a record that nothing has any more is passed over.
+        behind it in its partition. A record that nothing has any more is passed over.
         """
         found: list[GivenBackRecord] = []
         done = dict(behind)
