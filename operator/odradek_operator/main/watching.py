@@ -46,6 +46,7 @@ class KopfWatching:
         ended: asyncio.Future[BaseException | None] = ours.create_future()
         # kopf would wait for a threading.Event in a thread of its loop, whose end the loop waits for in turn.
         stop = asyncio.Event()
+        sessions: list[aiohttp.ClientSession] = []
 
         def hand_over(call: Callable[..., object], *given: object) -> None:
             with suppress(RuntimeError):  # our loop is closed: the process ends
@@ -55,19 +56,25 @@ class KopfWatching:
             if not ended.done():
                 ended.set_result(failure)
 
+        async def log_in() -> kopf.AiohttpSession:
+            opened = await self._open_session(namespace, partial(hand_over, note_answer))
+            sessions[:] = [*(session for session in sessions if not session.closed), opened.aiohttp_session]
+            return opened
+
         async def watch() -> None:
-            await kopf.operator(
-                registry=registry_of(
-                    self._kinds,
-                    wake=partial(hand_over, self._wake),
-                    login=partial(self._open_session, namespace, partial(hand_over, note_answer)),
-                ),
-                settings=kopf_settings(self._kinds, namespace),
-                standalone=True,
-                clusterwide=namespace is None,
-                namespaces=() if namespace is None else (namespace,),
-                stop_flag=stop,
-            )
+            try:
+                await kopf.operator(
+                    registry=registry_of(self._kinds, wake=partial(hand_over, self._wake), login=log_in),
+                    settings=kopf_settings(self._kinds, namespace),
+                    standalone=True,
+                    clusterwide=namespace is None,
+                    namespaces=() if namespace is None else (namespace,),
+                    stop_flag=stop,
+                )
+            finally:
+                # kopf closes them at its end, and leaves them open where it fails.
+                for session in sessions:
+                    await session.close()
 
         def work() -> None:
             failure: BaseException | None = None

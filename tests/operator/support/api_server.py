@@ -169,7 +169,12 @@ class ApiServer:
                 within = within and labels.items() <= (about.get("labels") or {}).items()
                 if change.body["kind"] != api.kind or not within or self.silent:
                     continue
-                await answer.write(json.dumps({"type": change.type, "object": change.body}).encode() + b"\n")
+                try:
+                    await answer.write(
+                        json.dumps({"type": change.type, "object": change.body}).encode() + b"\n"
+                    )
+                except ConnectionResetError:  # the client has closed the watch
+                    break
             ending.cancel()
         finally:
             end()
