@@ -26,7 +26,8 @@ from odradek.foundation.ids import TopicId
 from odradek.foundation.settings.broker_settings import Settings
 from odradek.foundation.tasks import TaskOwner
 from odradek.foundation.turns import Turn
-from odradek.metadata.image.image import ImageHolder
+from odradek.metadata.image.group_configs import FENCED_UNTIL_KEY
+from odradek.metadata.image.image import ClusterImage, ImageHolder, ResourceKind
 from odradek.network.connection import Connection
 
 logger = logging.getLogger(__name__)
@@ -64,6 +65,7 @@ class ShareLeader:
         self._last_writes: dict[ShareKey, asyncio.Task[None]] = {}
         """Of share-partitions that are closed."""
         self.sessions = ShareSessions(count_max=settings.group_share_max_share_sessions)
+        self._unsubscribe = images.subscribe(self._image_changed)
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -73,9 +75,22 @@ class ShareLeader:
 
     async def stop(self) -> None:
         """End every task, and answer every fetch that waits."""
+        self._unsubscribe()
         await self._tasks.close()
         for share_partition in list(self._by_key.values()):
             share_partition.close(NotLeaderOrFollower("The broker stops; refresh the metadata."))
+
+    def _image_changed(self, old: ClusterImage, new: ClusterImage) -> None:
+        """A fence that ends may have been for a move of the group. Its members fetch all the while, and no session of
+        theirs ends: so the states are read again.
+        """
+        if old.configs is new.configs or self._tasks.is_closed:
+            return
+        for group_id, share_partitions in self._of_groups.items():
+            before, after = (image.config(ResourceKind.GROUP, group_id) for image in (old, new))
+            if before.get(FENCED_UNTIL_KEY) != after.get(FENCED_UNTIL_KEY):
+                for share_partition in share_partitions.values():
+                    self._tasks.start(share_partition.confirm(), name=f"confirm {group_id}")
 
     def rules(self, group_id: str) -> GroupRules:
         """The settings of a group as they are now."""

@@ -217,7 +217,7 @@ class SharePartition:
         self._schedule_offers()
 
     async def confirm(self) -> None:
-        """Close where the group was moved or deleted while it had no members, and dead letters kept this loaded."""
+        """Close where the group was moved or deleted: without members and kept by dead letters, or fenced."""
         writer = self._writer
         if writer is None:
             return
