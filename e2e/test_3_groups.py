@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from e2e.conftest import named
 from e2e.install import BOOTSTRAP
 from e2e.kube import Kube, KubectlError, Resource, is_ready, until
@@ -149,6 +151,62 @@ def test_only_workloads_that_the_cluster_names_are_scaled(kube: Kube, topic: str
     )
     kube.delete("deployment", named("scaled"))
     kube.delete("consumergroup", named("scaled"))
+
+
+def test_a_declared_queue_has_its_rules_and_as_many_workers_as_it_needs(kube: Kube, topic: str) -> None:
+    name, letters = named("queue"), f"dlq.{named('queue')}"
+    labels = {"app": name}
+    # No node takes its pods: how many it is set to is what counts.
+    pod = {"nodeSelector": {"there-is": "none"}, "containers": [{"name": "worker", "image": "none"}]}
+    template = {"metadata": {"labels": labels}, "spec": pod}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    kube.apply({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec})
+    kube.patch("cluster", "demo", {"spec": {"scalableWorkloads": [{"name": "*"}]}})
+    config = {"errors.deadletterqueue.group.enable": True}
+    kube.apply(
+        {
+            "apiVersion": "odradek.io/v1",
+            "kind": "Topic",
+            "metadata": {"name": letters},
+            "spec": {"cluster": "demo", "replicas": 1, "config": config},
+        }
+    )
+    produce(kube, BOOTSTRAP, topic, [f"v{number}" for number in range(30)])
+    declare_group(
+        kube,
+        name,
+        type="Share",
+        topics=[topic],
+        config={"share.auto.offset.reset": "earliest", "share.delivery.count.limit": 2},
+        deadLetters={"topic": letters},
+        workload={"name": name},
+        scaling={"messagesPerMember": 10, "min": 0, "max": 5, "scaleDownAfter": "1s"},
+    )
+    status = shown(
+        kube, name, lambda one: behind(one) == 30 and bool(one.get("scaling")), "all is to be done"
+    )
+    assert status["scaling"]["wanted"] == 3
+    until(
+        lambda: kube.get("deployment", name),
+        lambda one: one["spec"]["replicas"] == 3,
+        seconds_max=GROUP_SECONDS_MAX,
+        what="a worker for each ten records",
+    )
+    consume = ("odradek", "consume", topic, "--share-group", name, "-n", "30", "--bootstrap", BOOTSTRAP)
+    assert len(kube.inside("demo-broker-0", *consume).split()) == 30
+    status = shown(kube, name, lambda one: behind(one) == 0, "all is done")
+    ready = next(one for one in status["conditions"] if one["type"] == "DeadLetterTopicReady")
+    assert (ready["status"], ready["reason"]) == ("True", "Allowed")
+    until(
+        lambda: kube.get("deployment", name),
+        lambda one: one["spec"]["replicas"] == 0,
+        seconds_max=GROUP_SECONDS_MAX,
+        what="no worker where nothing waits",
+    )
+    with pytest.raises(KubectlError, match="type cannot be changed"):
+        kube.patch("consumergroup", name, {"spec": {"type": "Consumer", "deadLetters": None}})
+    with pytest.raises(KubectlError, match="exclude each other"):
+        kube.patch("consumergroup", name, {"spec": {"replicas": 2}})
 
 
 REFUSING = """

@@ -154,6 +154,7 @@ _THRESHOLDS = Section(
     "What alerts compare with.",
     (
         Value("groupLagSeconds", 600, integer(1), "How far behind a consumer group may be, in seconds."),
+        Value("queueRecords", 100_000, integer(1), "How many records of a queue may wait while it grows."),
         Value("freeBytes", 5368709120, integer(0), "How many bytes a log directory must have free."),
         Value(
             "fullWithinHours", 24, integer(1, 168), "A log directory that would be full within so many hours."

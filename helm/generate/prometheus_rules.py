@@ -24,6 +24,7 @@ _IN_PLAIN_WORDS: Final = (
     (r"; a broker's pod and volume are replaced by annotating the pod with odradek.io/replace=true", ""),
     (r"Grow the Cluster's storage", "Grow the file system"),
     (r"For an objective of its own, declare a ConsumerGroup with a lag objective\.", ""),
+    (r"A ConsumerGroup with `scaling` adds members by itself\.", ""),
     (r"the node's container runtime", "the process"),
     (r"controllers' and ZooKeeper's pods and logs", "controllers' and ZooKeeper's logs"),
 )

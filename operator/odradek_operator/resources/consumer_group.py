@@ -23,7 +23,15 @@ from odradek_operator.resources.definition import (
     ScaleSubresource,
 )
 from odradek_operator.resources.deletion import DeletionPolicy
-from odradek_operator.resources.schema import INT64_MAX, Choice, Duration, Flag, Number, Text, Whole
+from odradek_operator.resources.group_positions import GroupPosition, ResetPosition
+from odradek_operator.resources.group_scaling import SCALED_REPLICAS_MAX, BacklogScaling, ScalingStatus
+from odradek_operator.resources.schema import INT64_MAX, Choice, Flag, Number, Text, Whole
+from odradek_operator.resources.share_group import (
+    GROUP_CONFIGURATION,
+    DeadLetterTopicStatus,
+    DeadLetterWish,
+    GroupType,
+)
 from odradek_operator.resources.structure import Doc, Listing, Nested, Rule, Table
 from odradek_operator.resources.topic import (
     CLUSTER_DOC,
@@ -38,6 +46,7 @@ TOPICS_MAX: Final = 256
 MEMBERS_SHOWN_MAX: Final = 32
 ASSIGNED_SHOWN_MAX: Final = 32
 PARTITIONS_SHOWN_MAX: Final = 64
+SETTINGS_MAX: Final = 256
 # Offsets kept for an undo, in the resource's own status: an object has room for a million bytes or so.
 SNAPSHOT_PARTITIONS_MAX: Final = 10_000
 
@@ -47,25 +56,6 @@ _TOPIC: Final = Text(
 _OFFSETS: Final = Table(
     Table(Whole(maximum=INT64_MAX), max_entries=SNAPSHOT_PARTITIONS_MAX), max_entries=TOPICS_MAX
 )
-
-
-class At(StrEnum):
-    """A place in a log."""
-
-    EARLIEST = "Earliest"
-    LATEST = "Latest"
-    TIMESTAMP = "Timestamp"
-    DURATION = "Duration"
-
-
-class ResetAt(StrEnum):
-    """A place in a log, or where the group was before the last reset."""
-
-    EARLIEST = "Earliest"
-    LATEST = "Latest"
-    TIMESTAMP = "Timestamp"
-    DURATION = "Duration"
-    SNAPSHOT = "Snapshot"
 
 
 class WhenActive(StrEnum):
@@ -85,49 +75,6 @@ class ResetPhase(StrEnum):
     DONE = "Done"
     REFUSED = "Refused"
     REPEATED = "Repeated"
-
-
-_PLACE_RULES: Final = (
-    Rule(
-        "self.at != 'Timestamp' || has(self.timestamp)",
-        "at: Timestamp needs timestamp, as 2026-01-31T12:00:00Z",
-    ),
-    Rule(
-        "self.at != 'Duration' || has(self.duration)",
-        "at: Duration needs duration, as 2h: so long before now",
-    ),
-)
-_TIMESTAMP: Final = Text(form="date-time", max_length=64)
-_TIMESTAMP_DOC: Final = Doc("For Timestamp: the first record that is not older.")
-_DURATION_DOC: Final = Doc("For Duration: the first record that is not older than this, from now.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupPosition:
-    """The position at which reading begins."""
-
-    RULES: ClassVar = _PLACE_RULES
-
-    at: Annotated[At, Choice(At), Doc("The first record kept, the next to come, or the first of a time.")]
-    timestamp: Annotated[str | None, _TIMESTAMP, _TIMESTAMP_DOC] = None
-    duration: Annotated[int | None, Duration(), _DURATION_DOC] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResetPosition:
-    """The position that a reset goes to."""
-
-    RULES: ClassVar = _PLACE_RULES
-
-    at: Annotated[
-        ResetAt,
-        Choice(ResetAt),
-        Doc(
-            "The first record kept, the next to come, the first of a time, or (Snapshot) where the last reset began."
-        ),
-    ]
-    timestamp: Annotated[str | None, _TIMESTAMP, _TIMESTAMP_DOC] = None
-    duration: Annotated[int | None, Duration(), _DURATION_DOC] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +142,19 @@ class ConsumerGroupSpec:
             "groupId cannot be changed; make another ConsumerGroup",
         ),
         Rule(
+            "(has(self.type) ? self.type : 'Consumer') == (has(oldSelf.type) ? oldSelf.type : 'Consumer')",
+            "type cannot be changed; make another ConsumerGroup",
+        ),
+        Rule(
+            "!has(self.deadLetters) || (has(self.type) && self.type == 'Share')",
+            "deadLetters needs type: Share",
+        ),
+        Rule("!has(self.scaling) || has(self.workload)", "scaling needs workload: what runs the consumers"),
+        Rule(
+            "!has(self.scaling) || !has(self.replicas)",
+            "scaling and replicas exclude each other: the backlog says how many consumers there are, or you do",
+        ),
+        Rule(
             "!has(self.initialPosition) || size(self.topics) > 0",
             "initialPosition needs topics: a group that has committed nothing does not show which it will read",
         ),
@@ -211,9 +171,30 @@ class ConsumerGroupSpec:
         Text(min_length=1, max_length=GROUP_ID_LENGTH_MAX),
         Doc("The group's id, where it is not the resource's name. It cannot be changed."),
     ] = None
+    type: Annotated[
+        GroupType,
+        Choice(GroupType),
+        Doc(
+            "Consumer: each partition is read by one member. Share: a queue, whose records are shared out one by one "
+            "(KIP-932). It cannot be changed."
+        ),
+    ] = GroupType.CONSUMER
     topics: Annotated[
         tuple[str, ...], Listing(_TOPIC, max_items=TOPICS_MAX), Doc("The topics that the group is to read.")
     ] = ()
+    config: Annotated[
+        Mapping[str, str] | None,
+        GROUP_CONFIGURATION,
+        Doc(
+            "The group's own settings by Kafka's keys. One that is taken away here goes back to the brokers' value; "
+            "settings that others made are left."
+        ),
+    ] = None
+    dead_letters: Annotated[
+        DeadLetterWish | None,
+        Nested(DeadLetterWish),
+        Doc("For type Share: where records go that are rejected, or delivered too often (KIP-1191)."),
+    ] = None
     members: Annotated[
         ExpectedMembers | None,
         Nested(ExpectedMembers),
@@ -221,7 +202,7 @@ class ConsumerGroupSpec:
     ] = None
     replicas: Annotated[
         int | None,
-        Whole(maximum=10_000),
+        Whole(maximum=SCALED_REPLICAS_MAX),
         Doc(
             "How many consumers are wanted. It is handed on to the workload. `kubectl scale` and autoscalers change "
             "it, where it has a value to begin with."
@@ -231,8 +212,14 @@ class ConsumerGroupSpec:
         Workload | None,
         Nested(Workload),
         Doc(
-            "What runs the consumers, to be scaled to `replicas`. The Cluster must name it in `scalableWorkloads`."
+            "What runs the consumers, to be scaled to `replicas` or by `scaling`. The Cluster must name it in "
+            "`scalableWorkloads`."
         ),
+    ] = None
+    scaling: Annotated[
+        BacklogScaling | None,
+        Nested(BacklogScaling),
+        Doc("Scale the workload by the records that wait."),
     ] = None
     initial_position: Annotated[
         GroupPosition | None,
@@ -336,7 +323,9 @@ class ConsumerGroupStatus:
     ] = None
     state: Annotated[str | None, Text(max_length=64), Doc("As the coordinator says: Stable, Empty, …")] = None
     type: Annotated[
-        str | None, Text(max_length=64), Doc("The protocol of its members: classic, consumer or zookeeper.")
+        str | None,
+        Text(max_length=64),
+        Doc("The protocol of its members: classic, consumer, streams, share or zookeeper."),
     ] = None
     coordinator: Annotated[int | None, Whole(minimum=-1), Doc("The broker that coordinates it.")] = None
     replicas: Annotated[int | None, Whole(), Doc("How many consumers there are.")] = None
@@ -348,6 +337,17 @@ class ConsumerGroupStatus:
         Listing(Nested(MemberStatus), max_items=MEMBERS_SHOWN_MAX),
         Doc(f"The consumers, the first {MEMBERS_SHOWN_MAX} of them."),
     ] = ()
+    settings: Annotated[
+        tuple[str, ...],
+        Listing(Text(max_length=256), max_items=SETTINGS_MAX),
+        Doc("The keys of the settings that this resource has made."),
+    ] = ()
+    scaling: Annotated[
+        ScalingStatus | None, Nested(ScalingStatus), Doc("How many consumers the backlog needs.")
+    ] = None
+    dead_letters: Annotated[
+        DeadLetterTopicStatus | None, Nested(DeadLetterTopicStatus), Doc("What the group has given up.")
+    ] = None
     lag: Annotated[LagStatus | None, Nested(LagStatus), Doc("How far behind the group is.")] = None
     partitions: Annotated[
         tuple[PartitionLag, ...],
@@ -376,12 +376,13 @@ CONSUMER_GROUP: Final = Definition(
     kind="ConsumerGroup",
     plural="consumergroups",
     short_name="ocg",
-    doc="A group of consumers of a Cluster.",
+    doc="A group of consumers of a Cluster, or a queue that its members share.",
     spec=ConsumerGroupSpec,
     status=ConsumerGroupStatus,
     scale=ScaleSubresource(wanted=".spec.replicas", actual=".status.replicas", selector=".status.selector"),
     columns=(
         Column(name="Cluster", path=".spec.cluster"),
+        Column(name="Type", path=".status.type"),
         Column(name="State", path=".status.state"),
         Column(name="Members", path=".status.replicas", type="integer"),
         Column(name="Lag", path=".status.lag.messages", type="integer"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
-from odradek.client.topic_settings import TOPIC_SETTINGS
+from odradek.client.topic_settings import ALLOWS_DEAD_LETTERS_KEY, TOPIC_SETTINGS
 from odradek_operator.resources.conditions import (
     CONDITIONS,
     CONDITIONS_DOC,
@@ -60,7 +60,11 @@ _MISNAMED: Final = {
     "partitions": "set spec.partitions",
 }
 TOPIC_CONFIGURATION: Final = Configuration(
-    (setting for setting in TOPIC_SETTINGS.values() if not setting.internal and setting.key not in _REFUSED),
+    (
+        setting
+        for setting in TOPIC_SETTINGS.values()
+        if (not setting.internal or setting.key == ALLOWS_DEAD_LETTERS_KEY) and setting.key not in _REFUSED
+    ),
     refused=_MISNAMED | _REFUSED,
 )
 

@@ -136,7 +136,7 @@ def test_every_reference_of_a_pod_is_looked_for(pod: Json, api: Api) -> None:
     assert run(find_missing(kubernetes, "other", [{"spec": spec}], own={"own"})) == ()
 
 
-def test_what_is_optional_is_not_needed() -> None:
+def test_what_is_optional_is_not_count_needed() -> None:
     spec: Json = {
         "volumes": [{"name": "v", "secret": {"secretName": "a", "optional": True}}],
         "containers": [

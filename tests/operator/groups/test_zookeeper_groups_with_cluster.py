@@ -10,6 +10,7 @@ import pytest
 
 from odradek.classic import ConsumerConnector, KafkaStream, KeyedMessage, Producer
 from odradek.client.client import Client
+from odradek_operator.gateways.group_values import ExpectedGroup
 from odradek_operator.gateways.groups import BrokerGroups
 from odradek_operator.gateways.kubernetes import CONSUMER_GROUPS
 from tests.operator.support.broker_world import BrokerWorld, play
@@ -101,7 +102,9 @@ def test_a_resource_shows_owners_and_lag_and_changes_nothing(cluster: ClusterWit
         await wait_for_shares((first, 2), (second, 1))
         await asyncio.to_thread(write, cluster, topic, 4)  # two in partition 0, one in each other
         async with Client(cluster.bootstrap) as client:
-            seen, failures = await BrokerGroups(client, world.record_times).describe({"billing": [topic]})
+            seen, failures = await BrokerGroups(client, world.record_times).describe(
+                {"billing": ExpectedGroup(topics=(topic,))}
+            )
         assert failures == {}
         assert seen.groups["billing"].is_in_zookeeper
         assert {where.partition: offset for where, offset in seen.groups["billing"].committed.items()} == {

@@ -245,7 +245,7 @@ def test_a_group_is_shown_and_scaled(server: ApiServer, operator: int) -> None:
     server.kubectl("scale", f"consumergroup.odradek.io/{group}", "--replicas=4", "--namespace", NAMESPACE)
     assert shown(server, "consumergroup", group)["spec"]["replicas"] == 4
     table = server.kubectl("get", "ocg", group, "--namespace", NAMESPACE)
-    assert table.split("\n")[1].split()[:6] == [group, "dev", "Empty", "0", "0", "0"]
+    assert table.split("\n")[1].split()[:6] == [group, "dev", "classic", "Empty", "0", "0"]
 
 
 def test_without_a_cluster_a_topic_says_what_to_do_and_can_be_deleted(

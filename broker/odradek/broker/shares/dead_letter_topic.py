@@ -8,7 +8,6 @@ Its name begins with errors.deadletterqueue.topic.name.prefix.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
 
 from odradek.broker.share_states.states import ShareKey
 from odradek.foundation.errors import InvalidConfig, LeaderNotAvailable, OdradekError, TopicAlreadyExists
@@ -16,7 +15,7 @@ from odradek.foundation.ids import TopicId
 from odradek.foundation.named_tuple import NamedTuple
 from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.controller.requests import NewTopic, Outcome
-from odradek.metadata.image.configs import topic_value
+from odradek.metadata.image.configs import ALLOWS_DEAD_LETTERS_KEY, topic_value
 from odradek.metadata.image.group_configs import (
     COPY_RECORD_KEY,
     DEAD_LETTER_TOPIC_KEY,
@@ -25,8 +24,6 @@ from odradek.metadata.image.group_configs import (
     is_group_switched_on,
 )
 from odradek.metadata.image.image import ClusterImage, ImageHolder, ResourceKind, TopicImage
-
-ALLOWS_DEAD_LETTERS_KEY: Final = "errors.deadletterqueue.group.enable"
 
 CreateTopics = Callable[[Sequence[NewTopic]], Awaitable[list[Outcome]]]
 

@@ -38,6 +38,8 @@ def _own(key: str, kind: Kind, default: object, doc: str, **options: Any) -> Set
     return Setting(kind, default, doc, key=key, **options)
 
 
+# As in Kafka it is described only where it is set. Resources and the reference have it: users set it.
+ALLOWS_DEAD_LETTERS_KEY: Final = "errors.deadletterqueue.group.enable"
 _WEEK_MS: Final = 604_800_000
 _LONGEST_MS: Final = 2**63 - 1
 
@@ -51,7 +53,7 @@ _ALL: Final = (
     _like("compression.zstd.level", "compression.zstd.level", "The level when compression.type is zstd."),
     _like("delete.retention.ms", "log.cleaner.delete.retention.ms", "How long deletion markers are kept."),
     _own(
-        "errors.deadletterqueue.group.enable",
+        ALLOWS_DEAD_LETTERS_KEY,
         Kind.BOOLEAN,
         False,
         "Whether share groups may write their dead letters to the topic.",

@@ -19,7 +19,7 @@ from odradek.foundation.settings.areas.zookeeper import ZookeeperSettings
 from odradek.foundation.settings.broker_values import AREAS
 from odradek.foundation.settings.declaration import Kind, Setting
 from odradek.metadata.image.client_metrics_configs import CLIENT_METRICS_SETTINGS
-from odradek.metadata.image.configs import TOPIC_SETTINGS
+from odradek.metadata.image.configs import ALLOWS_DEAD_LETTERS_KEY, TOPIC_SETTINGS
 from odradek.metadata.image.group_configs import GROUP_SETTINGS, broker_key_of, has_broker_key
 
 _MADE = "<!-- Made by `make reference` from the declarations in the code; edits here are lost. -->"
@@ -124,7 +124,7 @@ def _settings_lines() -> Iterator[str]:
     yield "| key | kind | default | allowed | broker's key | meaning |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for setting in TOPIC_SETTINGS.values():
-        if not setting.internal:
+        if not setting.internal or setting.key == ALLOWS_DEAD_LETTERS_KEY:
             broker_key = f"`{setting.synonyms[0]}`" if setting.synonyms else ""
             yield _row(setting, broker_key)
     yield ""

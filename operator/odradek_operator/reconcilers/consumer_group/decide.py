@@ -7,17 +7,21 @@ from dataclasses import replace
 from odradek.foundation.words import count
 from odradek_operator.gateways.group_values import ActualGroup, SetOffsets
 from odradek_operator.reconcilers.consumer_group.facts import (
-    Action,
     ActualGroupState,
     DesiredGroup,
     GroupDecision,
     Note,
     Resolve,
-    ScaleWorkload,
 )
 from odradek_operator.reconcilers.consumer_group.observed import group_status
 from odradek_operator.reconcilers.consumer_group.positions import missing_topics, partitions_of, time_of
 from odradek_operator.reconcilers.consumer_group.reset import ENDED, next_step
+from odradek_operator.reconcilers.consumer_group.scaling import plan_scaling
+from odradek_operator.reconcilers.consumer_group.settings import (
+    DEAD_LETTER_TOPIC_READY,
+    check_dead_letter_topic,
+    plan_settings,
+)
 from odradek_operator.reconcilers.decisions import (
     REFUSED_AGAIN_SECONDS,
     Event,
@@ -70,6 +74,10 @@ def decide(desired: DesiredGroup, actual: ActualGroupState) -> GroupDecision:
 
 
 def _decide_governed(desired: DesiredGroup, actual: ActualGroupState, group: ActualGroup) -> GroupDecision:
+    if (other := _other_type(desired, group)) is not None:
+        return _decide_status(desired, actual, desired.status, other)
+    if changes := plan_settings(desired, group):
+        return GroupDecision(actions=changes)
     status = desired.status
     again_seconds: float | None = None
     step = next_step(desired, actual, group)
@@ -80,7 +88,7 @@ def _decide_governed(desired: DesiredGroup, actual: ActualGroupState, group: Act
     start = _start(desired, actual, group)
     if isinstance(start, GroupDecision):
         return start
-    if scaling := _scaling_actions(desired, actual):
+    if scaling := plan_scaling(desired, actual, group_status(desired, actual)):
         return GroupDecision(actions=scaling)
     decision = _decide_status(
         replace(desired, status=status), actual, status, ready_condition(True, "Governed"), start
@@ -88,6 +96,18 @@ def _decide_governed(desired: DesiredGroup, actual: ActualGroupState, group: Act
     if again_seconds is not None:
         decision = replace(decision, again_seconds=again_seconds)
     return decision
+
+
+def _other_type(desired: DesiredGroup, group: ActualGroup) -> Condition | None:
+    """Why nothing is done to a group whose members divide its records in another way."""
+    if not group.type or group.is_queue == desired.is_queue:
+        return None
+    declared, found = ("Consumer", "Share") if group.is_queue else ("Share", "Consumer")
+    message = (
+        f"{desired.group_id} is a group of the type {found}, and type is {declared}; declare it so, or stop its "
+        "members and delete the group"
+    )
+    return ready_condition(False, "OtherType", message)
 
 
 # --- the initial position ------------------------------------------------------------------------------------------
@@ -117,9 +137,10 @@ def _start(
         )
         return condition(STARTED, False, "InZooKeeper", message)
     if group.members:
+        where = "where share.auto.offset.reset says" if desired.is_queue else "where they do"
         message = (
-            f"the group has {count(len(group.members), 'member')} and has committed nothing, so it begins where "
-            "they do; stop them for a moment to have it begin at initialPosition"
+            f"the group has {count(len(group.members), 'member')} and has committed nothing, so it begins {where}; "
+            "stop them for a moment to have it begin at initialPosition"
         )
         return condition(STARTED, False, "GroupActive", message)
     if actual.resolved is None:
@@ -132,21 +153,10 @@ def _start(
     begun = f"{position.at}, set in {count(len(actual.resolved), 'partition')}"
     return GroupDecision(
         actions=(
-            SetOffsets(desired.group_id, actual.resolved),
+            SetOffsets(desired.group_id, actual.resolved, is_queue=desired.is_queue),
             Note(replace(desired.status, started_from=begun)),
         )
     )
-
-
-def _scaling_actions(desired: DesiredGroup, actual: ActualGroupState) -> tuple[Action, ...]:
-    spec, seen = desired.spec, actual.workload
-    if spec.workload is None or spec.replicas is None or seen is None or seen.replicas is None:
-        return ()
-    if seen.refusal or seen.not_allowed:
-        return ()
-    if seen.replicas == spec.replicas:
-        return ()
-    return (ScaleWorkload(str(spec.workload.kind), spec.workload.name, spec.replicas),)
 
 
 # --- the status ---------------------------------------------------------------------------------------------------
@@ -171,10 +181,16 @@ def _decide_status(
         conditions.append(start)
     conditions += [
         one
-        for one in (_members_condition(desired, actual), _lag_condition(desired, shown), _reset(shown))
+        for one in (
+            check_dead_letter_topic(desired, actual),
+            _members_condition(desired, actual),
+            _lag_condition(desired, shown),
+            _reset(shown),
+        )
         if one is not None
     ]
-    is_quiet = not actual.group.members and not (shown.lag and shown.lag.messages)
+    # What scales from nothing is to see the first record soon.
+    is_quiet = not (actual.group.members or (shown.lag and shown.lag.messages) or desired.spec.scaling)
     again_seconds = QUIET_AGAIN_SECONDS if is_quiet and start is None else LOOK_AGAIN_SECONDS
     if start is not None:
         again_seconds = START_AGAIN_SECONDS
@@ -189,6 +205,8 @@ def _decide_status(
 def _members_condition(desired: DesiredGroup, actual: ActualGroupState) -> Condition | None:
     assert actual.group is not None
     current, expected, wanted = len(actual.group.members), desired.spec.members, desired.spec.replicas
+    if wanted is None and desired.spec.scaling is not None:
+        wanted = desired.spec.scaling.min
     if expected is None and wanted is None:
         return None
     members = count(current, "member")
@@ -253,7 +271,7 @@ def _reset(shown: ConsumerGroupStatus) -> Condition | None:
     return condition(RESET, holds, str(known.phase), known.message)
 
 
-_REPORTED = (MEMBERS_AS_EXPECTED, LAG_WITHIN_OBJECTIVE, TOPICS_EXIST, STARTED)
+_REPORTED = (MEMBERS_AS_EXPECTED, LAG_WITHIN_OBJECTIVE, TOPICS_EXIST, STARTED, DEAD_LETTER_TOPIC_READY)
 
 
 def _change_events(desired: DesiredGroup, conditions: list[Condition]) -> tuple[Event, ...]:

@@ -15,6 +15,7 @@ from odradek_operator.reconcilers.decisions import (
     RemoveFinalizer,
 )
 from odradek_operator.resources.consumer_group import ConsumerGroupSpec, ConsumerGroupStatus
+from odradek_operator.resources.share_group import GroupType
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -26,6 +27,11 @@ class DesiredGroup(DesiredOf[ConsumerGroupSpec, ConsumerGroupStatus]):
     @property
     def group_id(self) -> str:
         return self.spec.group_id or self.name
+
+    @property
+    def is_queue(self) -> bool:
+        """Whether the group is to be a share group."""
+        return self.spec.type is GroupType.SHARE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,8 @@ from datetime import datetime
 from odradek_operator.gateways.group_values import ActualGroup, GroupsSeen
 from odradek_operator.gateways.groups import next_offsets
 from odradek_operator.reconcilers.consumer_group.facts import ActualGroupState, DesiredGroup
+from odradek_operator.reconcilers.consumer_group.scaling import measure_scaling
+from odradek_operator.reconcilers.consumer_group.settings import describe_dead_letters, list_made_settings
 from odradek_operator.resources.conditions import format_timestamp
 from odradek_operator.resources.consumer_group import (
     ASSIGNED_SHOWN_MAX,
@@ -50,11 +52,14 @@ def group_status(desired: DesiredGroup, actual: ActualGroupState) -> ConsumerGro
         replicas=len(group.members),
         selector=None if workload is None else workload.selector,
         members=_members(group),
+        settings=list_made_settings(desired, group),
+        dead_letters=describe_dead_letters(desired, seen),
         lag=lag,
         partitions=tuple(
             sorted(rows, key=lambda row: (-row.messages, row.topic, row.partition))[:PARTITIONS_SHOWN_MAX]
         ),
     )
+    status = replace(status, scaling=measure_scaling(desired, actual, status))
     return status if status == before else replace(status, measured_at=format_timestamp(actual.now))
 
 
@@ -65,6 +70,8 @@ def partition_lags(
     rows = []
     for where, next_offset in next_offsets(group, topics, seen).items():
         messages = max(0, seen.ends[where].end - next_offset)
+        if group.is_queue:
+            messages = min(messages, group.undone.get(where, messages))
         written_ms = seen.record_times_ms.get((group.group_id, where))
         seconds: float | None = 0.0
         if messages:

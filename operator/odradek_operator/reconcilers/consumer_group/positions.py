@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from odradek.client.admin.logs import EARLIEST, LATEST
 from odradek.foundation.ids import TopicPartition
 from odradek_operator.gateways.group_values import GroupsSeen
-from odradek_operator.resources.consumer_group import GroupPosition, ResetPosition
+from odradek_operator.resources.group_positions import GroupPosition, ResetPosition
 
 Table = Mapping[str, Mapping[str, int]]
 

@@ -19,7 +19,13 @@ from datetime import datetime
 
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.words import count
-from odradek_operator.gateways.group_values import ActualGroup, RememberResets, SetFence, SetOffsets
+from odradek_operator.gateways.group_values import (
+    ActualGroup,
+    GroupsSeen,
+    RememberResets,
+    SetFence,
+    SetOffsets,
+)
 from odradek_operator.reconcilers.consumer_group.facts import (
     Action,
     ActualGroupState,
@@ -42,11 +48,11 @@ from odradek_operator.resources.consumer_group import (
     ConsumerGroupStatus,
     GroupReset,
     OffsetSnapshot,
-    ResetAt,
     ResetPhase,
     ResetStatus,
     WhenActive,
 )
+from odradek_operator.resources.group_positions import ResetAt
 
 FENCE_SECONDS = 120.0
 # Renewed when less is left. Longer than any pause between two runs for a group that is being reset.
@@ -189,12 +195,19 @@ def _prepare_reset(
     if not target:
         why = "there is no snapshot of these topics to go back to; the last reset made none"
         return _end_reset(desired, actual, replace(refused, message=why))
-    before = {where: group.committed[where] for where in target if where in group.committed}
+    before = {where: _place_of(where, group, actual.seen) for where in target if where in group.committed}
     snapshot = OffsetSnapshot(
         reset_id=wish.id, taken_at=format_timestamp(actual.now), offsets=table_of(before)
     )
     applying = replace(known, phase=ResetPhase.APPLYING, target=table_of(target), message="")
     return Step(actions=(Note(replace(desired.status, reset=applying, snapshot=snapshot)),))
+
+
+def _place_of(where: TopicPartition, group: ActualGroup, seen: GroupsSeen) -> int:
+    """Where the group is: a queue without undone records is at the end, and else at its stored start."""
+    if group.undone.get(where) == 0 and where in seen.ends:
+        return max(group.committed[where], seen.ends[where].end)
+    return group.committed[where]
 
 
 def _snapshot_target(desired: DesiredGroup, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
@@ -209,19 +222,36 @@ def _apply_reset(
 ) -> Step:
     assert known.target is not None
     target = offsets_of(known.target)
-    if all(group.committed.get(where) == offset for where, offset in target.items()):
+    if is_set(target, group, actual.seen):
         return _complete_reset(desired, actual, known, len(target))
     if not group.members:
         if digest(known.id) not in group.resets:
             return _remember_reset(group, known)
-        return Step(actions=(SetOffsets(group.group_id, target),))
+        return Step(actions=(SetOffsets(group.group_id, target, is_queue=desired.is_queue),))
     snapshot = {} if desired.status.snapshot is None else offsets_of(desired.status.snapshot.offsets)
-    if was_applied(target, before=snapshot, now=group.committed):
+    # A queue's offsets do not show it. Set once more, they bring records a second time, and skip none.
+    if not group.is_queue and was_applied(target, before=snapshot, now=group.committed):
         # The consumers that came back have continued from there.
         return _complete_reset(desired, actual, known, len(target))
     wish = desired.spec.reset
     assert wish is not None
     return _handle_members(desired, actual, group, known, wish)
+
+
+def is_set(target: Offsets, group: ActualGroup, seen: GroupsSeen | None) -> bool:
+    """Whether the group is at these offsets.
+
+    A queue is at an offset when also nothing after it is done: its stored start may lie before records that are.
+    """
+    if any(group.committed.get(where) != offset for where, offset in target.items()):
+        return False
+    if not group.is_queue or seen is None:
+        return True
+    return all(
+        group.undone[where] >= seen.ends[where].end - offset
+        for where, offset in target.items()
+        if where in group.undone and where in seen.ends
+    )
 
 
 def was_applied(target: Offsets, *, before: Offsets, now: Offsets) -> bool:

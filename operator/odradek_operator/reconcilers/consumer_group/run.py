@@ -16,7 +16,7 @@ from odradek.client.client import Client
 from odradek.foundation.errors import NonEmptyGroup, OdradekError
 from odradek.foundation.words import count
 from odradek_operator.desired.names import MANAGED_BY, MANAGED_BY_LABEL
-from odradek_operator.gateways.group_values import DeleteGroup, GroupStep
+from odradek_operator.gateways.group_values import DeleteGroup, ExpectedGroup, GroupStep
 from odradek_operator.gateways.groups import BrokerGroups
 from odradek_operator.gateways.kubernetes import (
     APIS,
@@ -39,6 +39,7 @@ from odradek_operator.reconcilers.consumer_group.facts import (
     ScaleWorkload,
     WorkloadSeen,
 )
+from odradek_operator.reconcilers.consumer_group.settings import expect_group
 from odradek_operator.reconcilers.decisions import Reachability, Work
 from odradek_operator.reconcilers.declared import DeclaredThing
 from odradek_operator.reconcilers.reconciler import conditions_of, status_of
@@ -106,7 +107,7 @@ async def remove_groups(
 ) -> Mapping[str, str]:
     """Delete groups whose resources are gone, with their offsets, once they have no members."""
     groups = BrokerGroups(client, record_times, clusters.brokers.https_context(clusters.bootstrap(cluster)))
-    seen, failures = await groups.describe({entry.thing: () for entry in entries})
+    seen, failures = await groups.describe({entry.thing: ExpectedGroup() for entry in entries})
     problems: dict[str, str] = {}
     for entry in entries:
         found = seen.groups.get(entry.thing)
@@ -134,7 +135,9 @@ async def _run_one(rounds: Rounds[GroupWork], work: GroupWork) -> None:
 
 
 async def _observe(rounds: Rounds[GroupWork], works: Sequence[GroupWork], groups: BrokerGroups) -> None:
-    seen, failures = await groups.describe({work.desired.group_id: _topics(work.desired) for work in works})
+    seen, failures = await groups.describe(
+        {work.desired.group_id: expect_group(work.desired) for work in works}
+    )
     for work in works:
         refused = failures.get(work.desired.group_id)
         if refused is not None and is_unreachable(refused):
@@ -216,12 +219,6 @@ async def _change_on_brokers(rounds: Rounds[GroupWork], work: GroupWork, step: R
             work.actual = replace(work.actual, failure=failure_of(failure))
         return False
     return is_taken
-
-
-def _topics(desired: DesiredGroup) -> tuple[str, ...]:
-    """All topics that a decision may be about."""
-    reset = desired.spec.reset
-    return tuple(dict.fromkeys([*desired.spec.topics, *(reset.topics if reset is not None else ())]))
 
 
 async def observe_workload(
