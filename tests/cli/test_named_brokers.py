@@ -100,6 +100,7 @@ def test_every_option_is_passed_to_the_process() -> None:
         admin="h:4",
         id="5",
         hints=True,
+        console=True,
         log_level="debug",
         log_format="json",
     )

@@ -12,8 +12,9 @@ import pytest
 
 import odradek
 from odradek.cli.cluster.start import start
-from odradek.cli.cluster.start_options import START_OPTIONS, parse
-from odradek.cli.cluster.start_run import settings_of
+from odradek.cli.cluster.start_options import START_OPTIONS, StartArguments, parse
+from odradek.cli.cluster.start_run import run, settings_of
+from odradek.cli.exit_codes import ExitCode
 from odradek.cli.shared.hints import command_name, hints
 from odradek.foundation.errors import SettingError
 
@@ -168,3 +169,14 @@ def test_the_short_road_imports_nothing_heavy() -> None:
         env={"PYTHONPATH": str(Path(odradek.__file__).parents[1])},
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_a_console_beside_a_broker_needs_a_listener_without_login(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = StartArguments(
+        console=True, data=str(tmp_path), listen=("SASL_PLAINTEXT://127.0.0.1:0",), log_level="error"
+    )
+    assert run(arguments) == ExitCode.USAGE
+    assert "--console needs a listener without TLS and login" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir()), "nothing was started"

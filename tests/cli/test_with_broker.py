@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -279,7 +280,7 @@ def test_a_broker_is_started_serves_and_stops(tmp_path: Path, unique: str) -> No
     ]
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     pipe = subprocess.PIPE
-    options = ["--hints", "--log-format", "json"]
+    options = ["--hints", "--console", "--log-format", "json"]
     with subprocess.Popen([*command, *options], stdout=pipe, stderr=pipe, env=environment) as broker:
         assert broker.stdout is not None and broker.stderr is not None
         ready = broker.stdout.readline().decode()
@@ -287,11 +288,19 @@ def test_a_broker_is_started_serves_and_stops(tmp_path: Path, unique: str) -> No
         address = ready.split("PLAINTEXT://")[1].split()[0]
         shell = Shell(address)
         shell.run("topics", "create", unique)
+        printed: list[str] = []
+        while not printed or not printed[-1].startswith("ready console "):
+            printed.append(broker.stdout.readline().decode())
+            assert printed[-1], "it ended"
+        assert f"-b {address}" in "".join(printed), "the hints"
+        console = printed[-1]
+        assert console.endswith(f"cluster={address}\n")
+        with urllib.request.urlopen(f"{console.split()[2]}/api/topics", timeout=SECONDS_MAX) as answer:
+            assert unique in answer.read().decode()
         again = subprocess.run(command, capture_output=True, env=environment, timeout=30)
         assert again.returncode == ExitCode.FAILED
         assert b"Traceback" not in again.stderr
         broker.send_signal(signal.SIGTERM)
         assert broker.wait(SECONDS_MAX) == 0
-        assert f"-b {address}" in broker.stdout.read().decode()
         for line in broker.stderr.read().splitlines():
             assert {"time", "level", "logger", "message"} <= set(json.loads(line))

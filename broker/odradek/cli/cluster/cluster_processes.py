@@ -69,7 +69,7 @@ def broker(linger: float, **given: Any) -> int:
 @click.command()
 @_zookeeper_option
 @start_options(
-    without=("hints", "data"),
+    without=("hints", "console", "data"),
     id="This controller's id (node.id). Default: 1.",
     listen="Where to listen for brokers; port 0 takes a free one. Default: 127.0.0.1:9093.",
     advertise="The address that brokers connect to, when it differs from --listen.",

@@ -58,6 +58,7 @@ def start(name: str | None, log_level: str | None, log_format: str | None, **giv
     Examples:
       odradek start
       odradek start --data ./data --listen 127.0.0.1:9092 --hints
+      odradek start --console
       odradek start --config server.properties --set log.retention.hours=24
       odradek start --listen INTERNAL://0.0.0.0:9092 --listen EXTERNAL://0.0.0.0:9093 \\
                     --advertise INTERNAL://broker-1:9092 --advertise EXTERNAL://example.org:9093

@@ -45,6 +45,9 @@ START_OPTIONS: tuple[StartOption, ...] = (
     StartOption("admin", "HOST:PORT", "Serve /metrics, /healthz and /readyz there over HTTP."),
     StartOption("id", "N", "This broker's id (node.id). Default: 1."),
     StartOption("hints", None, "Print copy-and-paste lines for kcat, Python and Spark once ready."),
+    StartOption(
+        "console", None, "Show the broker in a browser too: at http://127.0.0.1:8088, or a free port."
+    ),
     StartOption("log-level", "LEVEL", "How much to log.", choices=LOG_LEVELS),
     StartOption("log-format", "FORMAT", "Log as text for people or as JSON lines.", choices=LOG_FORMATS),
 )
@@ -61,6 +64,7 @@ class StartArguments(NamedTuple):
     admin: str | None = None
     id: str | None = None
     hints: bool = False
+    console: bool = False
     log_level: str = "info"
     log_format: str = "text"
 

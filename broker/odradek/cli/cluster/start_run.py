@@ -21,6 +21,7 @@ from odradek.foundation.settings.file import parse_properties
 if TYPE_CHECKING:
     from odradek.broker.process.broker_process import BrokerProcess
     from odradek.broker.process.local_control import LocalControl
+    from odradek.cli.cluster.console_beside import ConsoleBeside
 
 # As `exit_codes.ExitCode`, which is not imported here since it imports the client.
 _FAILED = 1
@@ -29,6 +30,7 @@ _USAGE = 2
 LISTEN_DEFAULT = "127.0.0.1:9092"
 DATA_DEFAULT = "./data"
 _LISTENER_NAME_DEFAULT = "PLAINTEXT"
+_PLAINTEXT = "PLAINTEXT"
 _PROTOCOL_MAP = "listener.security.protocol.map"
 _ROLES = "process.roles"
 _ROLES_ALONE = ({""}, {"broker", "controller"})
@@ -47,6 +49,7 @@ def run(
     try:
         settings = settings_of(arguments)
         admin = None if arguments.admin is None else host_and_port(arguments.admin)
+        console = _new_console(arguments, settings)
     except SettingError as failure:
         print(f"odradek: {failure}", file=sys.stderr)
         return _USAGE
@@ -59,16 +62,44 @@ def run(
         load_event_loop()
     from odradek.server.start import run as serve
 
+    def note_ready(broker: BrokerProcess[LocalControl]) -> None:
+        if arguments.hints:
+            _print_hints(broker)
+        if on_ready is not None:
+            on_ready(broker)
+        if console is not None:
+            console.start(_plain_address(broker))
+
     try:
-        return serve(
-            settings,
-            admin=admin,
-            on_ready=_print_hints if arguments.hints else on_ready,
-            testing_faults=testing_faults,
-        )
+        return serve(settings, admin=admin, on_ready=note_ready, testing_faults=testing_faults)
     except DependencyError as failure:
         print(f"odradek: {failure}", file=sys.stderr)
         return _FAILED
+    finally:
+        if console is not None:
+            console.stop()
+
+
+def _new_console(arguments: StartArguments, settings: Settings) -> ConsoleBeside | None:
+    """What --console asks for. Raises SettingError where every listener has TLS or a login."""
+    if not arguments.console:
+        return None
+    if all(endpoint.security_protocol != _PLAINTEXT for endpoint in settings.listener_endpoints):
+        raise SettingError(
+            "--console needs a listener without TLS and login; start `odradek console --command-config FILE` with a "
+            "user's properties instead"
+        )
+    from odradek.cli.cluster.console_beside import ConsoleBeside
+
+    return ConsoleBeside()
+
+
+def _plain_address(broker: BrokerProcess[LocalControl]) -> str:
+    """The first address without TLS and login."""
+    from odradek.client.addresses import Address
+
+    plain = next(one for one in broker.endpoints if one.security_protocol == _PLAINTEXT)
+    return str(Address(plain.host, plain.port))
 
 
 def _print_hints(broker: BrokerProcess[LocalControl]) -> None:
