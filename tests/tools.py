@@ -5,7 +5,8 @@
     python -m tests.tools --list                     what there is, and where it is from
 
 No test fetches or builds: one that misses a tool is skipped, and fails in CI. Everything is below `.cache/`, or was on
-the machine. Jars are from Maven's repository, by Maven, or else by the Ivy that PySpark has. Programs are built by Go.
+the machine. Jars are from Maven's repository, by Maven, or else by the Ivy that PySpark has. Programs are built by Go,
+and one script is of npm.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -27,6 +30,8 @@ from tests.support import java
 from tests.support.class_archives import one_at_a_time
 from tests.support.peers import in_ci
 from tests.support.programs import (
+    AXE,
+    AXE_VERSION,
     BUILT,
     COMPOSE_SCHEMA,
     COMPOSE_VERSION,
@@ -102,6 +107,20 @@ def compose_schema() -> None:
     COMPOSE_SCHEMA.write_bytes((Path(folder) / "schema" / "compose-spec.json").read_bytes())
 
 
+def axe() -> None:
+    """The rules of accessibility that the console's pages are held to."""
+    if AXE.exists():
+        return
+    AXE.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        _run(["npm", "pack", "--silent", f"axe-core@{AXE_VERSION}"], folder=Path(folder))
+        (packed,) = Path(folder).glob("*.tgz")
+        with tarfile.open(packed) as archive:
+            script = archive.extractfile("package/axe.min.js")
+            assert script is not None
+            AXE.write_bytes(script.read())
+
+
 def _module(name: str) -> Path:
     """An empty module to build in."""
     folder = BUILT.parent / "modules" / name
@@ -171,6 +190,7 @@ TOOLS: Final = (
     Tool("foreign", "jars of Maven's repository, by Maven only: the suites of tests/foreign", bring_suites),
     Tool("schema-registry", "an archive of Maven's repository: Apicurio Registry", bring_schema_registry),
     Tool("spark-classes", "an archive of classes that Spark's Java writes", write_spark_archive),
+    Tool("axe", f"axe-core {AXE_VERSION} of npm", axe),
     Tool("helm", f"helm.sh/helm {HELM_VERSION}, built by Go", helm),
     Tool("franz-go", "github.com/twmb/franz-go with its tests, built by Go", franz_go),
     Tool("compose-schema", f"github.com/compose-spec/compose-go {COMPOSE_VERSION}, by Go", compose_schema),

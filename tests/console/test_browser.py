@@ -116,7 +116,14 @@ async def look_at_each_page(viewer: Viewer, folder: Path) -> None:
         await tab.await_text("It has no members now.")
         assert await tab.run("document.title") == f"Group {MARKUP} - Odradek console"
         assert await tab.run("document.images.length") == 0
-        assert tab.complaints == []
+        await press(tab, "Administration")
+        await tab.await_text("No replica moves.")
+        assert "authorizer" in await tab.await_text("No user has a password")
+        await photograph(tab, "administration")
+        await press(tab, "Overview")
+        await tab.await_text("Who leads what")
+        # A broker without an authorizer refuses what is about rights, and the page says so.
+        assert [one for one in tab.complaints if "/api/rights" not in one] == []
         await photograph(tab, "phone", width=390, height=800)
 
 

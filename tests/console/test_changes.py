@@ -28,6 +28,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "delete-topic": {},
     "change-settings": {"set": {"retention.ms": "1"}},
     "reset-offsets": {"group": "g", "to": "latest"},
+    "restore-offsets": {"group": "g", "offsets": {"0": "1"}},
+    "forget-topic": {"group": "g"},
 }
 
 
@@ -127,6 +129,36 @@ async def test_offsets_are_reset_after_a_preview(viewer: Viewer, unique: str) ->
         "reset-offsets", group="odradek-mirror.a.b", topic=unique, to="latest", status=400
     )
     assert "positions of a mirror" in mirrored["error"]
+
+
+@with_changes
+async def test_a_reset_is_taken_back_and_a_topic_is_removed(viewer: Viewer, unique: str) -> None:
+    await viewer.make_topic(unique, [b"a", b"b", b"c"], partitions=2)
+    await viewer.commit(unique, unique, 2)
+    reset = await viewer.act("reset-offsets", group=unique, topic=unique, to="latest")
+    admin, key = GroupAdmin(viewer.client), TopicPartition(unique, 0)
+    assert {one: found.offset for one, found in (await admin.offsets(unique)).items()} == {
+        key: 3,
+        TopicPartition(unique, 1): 0,
+    }
+    # As the page does: an offset that was not committed is an empty text.
+    offsets = {
+        str(row["partition"]): "" if row["before"] is None else str(row["before"]) for row in reset["rows"]
+    }
+    assert offsets == {"0": "2", "1": ""}
+    body: dict[str, Any] = {"group": unique, "topic": unique, "offsets": offsets}
+    shown = await viewer.act("restore-offsets", **body, preview=True)
+    assert "--from-file before.json --execute" in shown["command"]
+    assert [(row["before"], row["after"]) for row in shown["rows"]] == [(3, 2), (0, None)]
+    await viewer.act("restore-offsets", **body)
+    assert {one: found.offset for one, found in (await admin.offsets(unique)).items()} == {key: 2}
+    for wrong in ({}, {"x": "1"}, {"0": "-1"}, {"9": "1"}):
+        await viewer.act(
+            "restore-offsets", group=unique, topic=unique, offsets=wrong, status=404 if "9" in wrong else 400
+        )
+    await viewer.act("forget-topic", group=unique, topic=unique)
+    assert await admin.offsets(unique) == {}
+    await viewer.act("forget-topic", group=unique, topic=unique, status=400)
 
 
 @with_changes

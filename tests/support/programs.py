@@ -16,6 +16,8 @@ KUBERNETES_VERSION: Final = "v1.34.4"
 ETCD_VERSION: Final = "v3.6.4"
 COMPOSE_VERSION: Final = "v2.16.2"
 COMPOSE_SCHEMA: Final = BUILT.parent / f"compose-spec-{COMPOSE_VERSION}.json"
+AXE_VERSION: Final = "4.14.1"
+AXE: Final = BUILT.parent / f"axe-{AXE_VERSION}.min.js"
 # What the one-node cluster for e2e has built. Its etcd is newer than Debian's, which the API server does not bear.
 _OF_THE_CLUSTER: Final = Path(os.environ.get("CLUSTER_CACHE", Path.home() / ".cache" / "cluster")) / "bin"
 _FRANZ_GO: Final = CHECKOUT / ".cache" / "franz-go"
@@ -40,6 +42,13 @@ def require_program(name: str) -> str:
         skip_or_fail(f"there is no {name} here: `make tools` brings it")
     assert found is not None
     return found
+
+
+def require_axe() -> str:
+    """The script of axe, likewise."""
+    if not AXE.exists():
+        skip_or_fail("axe is not here: `make tools` brings it")
+    return AXE.read_text()
 
 
 def require_franz_go() -> None:

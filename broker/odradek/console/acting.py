@@ -1,5 +1,7 @@
-"""What a viewer may change where `--allow-changes` is given: produce a record, make and delete topics, change their
-settings, and reset a group's offsets.
+"""What a viewer may change where `--allow-changes` is given.
+
+A viewer produces records, makes and deletes topics, and changes their settings. Offsets of a group are reset and
+restored, and a topic is removed from a group.
 
 Each action has the command line that does the same, and a preview that changes nothing. The log has the viewer's
 address. Values of records are left out there: they may be secret, and large.
@@ -70,6 +72,8 @@ class Actions:
             "delete-topic": self._prepare_deletion,
             "change-settings": self._prepare_settings,
             "reset-offsets": self._prepare_reset,
+            "restore-offsets": self._prepare_restoring,
+            "forget-topic": self._prepare_forgetting,
         }
 
     async def act(self, name: str, fields: GivenFields, *, by: str) -> Document:
@@ -238,6 +242,59 @@ class Actions:
             carry_out,
         )
 
+    async def _prepare_restoring(self, fields: GivenFields) -> Action:
+        """The undo of a reset: a text of an offset by partition, empty for none that was committed."""
+        group_id, topic = fields.text("group"), fields.text("topic")
+        after = _read_offsets(topic, fields.texts_by_name("offsets"))
+        before = await self._fetch_committed(group_id)
+        (await self._client.topics([topic])).partitions(topic, [key.partition for key in after])
+
+        async def carry_out() -> Document:
+            committed = {key: CommittedOffset(offset) for key, offset in after.items() if offset is not None}
+            admin = GroupAdmin(self._client)
+            if committed:
+                await admin.alter_offsets(group_id, committed)
+            if gone := [key for key, offset in after.items() if offset is None and key in before]:
+                await admin.delete_offsets(group_id, gone)
+            return {}
+
+        saved = {
+            "format": "odradek-offsets",
+            "version": 1,
+            "offsets": [
+                {"group": group_id, "topic": topic, "partition": key.partition, "offset": offset}
+                for key, offset in after.items()
+            ],
+        }
+        command = self._command("groups reset-offsets", group_id, "--from-file", "before.json", "--execute")
+        return Action(
+            f"printf '%s' {shlex.quote(json.dumps(saved))} > before.json && {command}",
+            f"restore offsets of group {group_id!r} on topic {topic!r}",
+            {"rows": [_reset_row(key, before.get(key), offset) for key, offset in after.items()]},
+            carry_out,
+        )
+
+    async def _prepare_forgetting(self, fields: GivenFields) -> Action:
+        group_id, topic = fields.text("group"), fields.text("topic")
+        admin = GroupAdmin(self._client)
+        await admin.check_changeable(group_id, has_offsets=True)
+        before = {
+            key: one.offset for key, one in (await admin.offsets(group_id)).items() if key.topic == topic
+        }
+        if not before:
+            raise InvalidRequest(f"group {group_id!r} has committed nothing of topic {topic!r}")
+
+        async def carry_out() -> Document:
+            await admin.delete_offsets(group_id, list(before))
+            return {}
+
+        return Action(
+            self._command("groups delete-offsets", group_id, "--topic", topic, "--execute"),
+            f"delete offsets of group {group_id!r} on topic {topic!r}",
+            {"rows": [_reset_row(key, offset, None) for key, offset in sorted(before.items())]},
+            carry_out,
+        )
+
     async def _fetch_committed(self, group_id: str) -> dict[TopicPartition, int]:
         """The present offsets of a group that may be reset. Raises NonEmptyGroup, InvalidRequest."""
         if group_id.startswith(GROUP_PREFIX):
@@ -258,5 +315,22 @@ class Actions:
         return {key: one.offset for key, one in (await admin.offsets(group_id)).items()}
 
 
-def _reset_row(key: TopicPartition, before: int | None, after: int) -> Document:
+def _read_offsets(topic: str, given: Mapping[str, str]) -> dict[TopicPartition, int | None]:
+    """Offsets by partition. Raises InvalidRequest for what is no number."""
+    for number, offset in given.items():
+        if not (_is_number(number) and (offset == "" or _is_number(offset))):
+            raise InvalidRequest(f"offsets has {number!r}: {offset!r}; it has to be an offset of a partition")
+    if not given:
+        raise InvalidRequest("offsets is missing")
+    return {
+        TopicPartition(topic, int(number)): int(offset) if offset else None
+        for number, offset in sorted(given.items(), key=lambda pair: int(pair[0]))
+    }
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 19
+
+
+def _reset_row(key: TopicPartition, before: int | None, after: int | None) -> Document:
     return {"topic": key.topic, "partition": key.partition, "before": before, "after": after}

@@ -7,6 +7,12 @@ from typing import Final
 # Seconds for which all viewers share what was asked of the cluster. A page that looks again each five seconds shows
 # nothing older than twice that.
 CONSOLE_FACTS_SECONDS_MIN: Final = 4.0
+# Transactions, moves, users, quotas and rights: few people look at them, and each asks every broker.
+CONSOLE_ADMINISTRATION_SECONDS_MIN: Final = 10.0
+# Transactions under way whose partitions are asked for: a request each. Further ones are listed without.
+CONSOLE_TRANSACTIONS_DESCRIBED_MAX: Final = 100
+# Partitions of a topic whose producers are asked for to find transactions that hang: a request each.
+CONSOLE_HANGING_PARTITIONS_MAX: Final = 200
 # The doctor asks each broker and group one by one, and its findings change slowly.
 CONSOLE_FINDINGS_SECONDS_MIN: Final = 30.0
 # Idle time after a refresh, as a multiple of the processor's time that it took here. Viewers of one fact take about a

@@ -26,7 +26,7 @@ class ConsoleBeside:
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
-        self._stop: Callable[[], None] | None = None
+        self._stop: Callable[[], object] | None = None
 
     def start(self, bootstrap: str) -> None:
         """Serve the cluster of `bootstrap`. A console that fails is logged, and the broker continues."""

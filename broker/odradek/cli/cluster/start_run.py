@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from odradek.broker.process.broker_process import BrokerProcess
     from odradek.broker.process.local_control import LocalControl
     from odradek.cli.cluster.console_beside import ConsoleBeside
+    from odradek.foundation.endpoints import Endpoint
 
 # As `exit_codes.ExitCode`, which is not imported here since it imports the client.
 _FAILED = 1
@@ -96,18 +97,18 @@ def _new_console(arguments: StartArguments, settings: Settings) -> ConsoleBeside
 
 def _plain_address(broker: BrokerProcess[LocalControl]) -> str:
     """The first address without TLS and login."""
-    from odradek.client.addresses import Address
+    return _address_of(next(one for one in broker.endpoints if one.security_protocol == _PLAINTEXT))
 
-    plain = next(one for one in broker.endpoints if one.security_protocol == _PLAINTEXT)
-    return str(Address(plain.host, plain.port))
+
+def _address_of(endpoint: Endpoint) -> str:
+    """HOST:PORT without the listener's name."""
+    return str(endpoint).rpartition("://")[2]
 
 
 def _print_hints(broker: BrokerProcess[LocalControl]) -> None:
     from odradek.cli.shared.hints import command_name, hints
-    from odradek.client.addresses import Address
 
-    endpoint = broker.endpoints[0]
-    print(hints(str(Address(endpoint.host, endpoint.port)), command=command_name()), flush=True)
+    print(hints(_address_of(broker.endpoints[0]), command=command_name()), flush=True)
 
 
 def host_and_port(text: str) -> tuple[str, int]:

@@ -1,5 +1,6 @@
 // The router: one page for each address behind "#/". A page that is left ends all that it asks and reads.
 
+import { openAdministration } from "./administration.js";
 import { ask } from "./api.js";
 import { address, el, replace } from "./dom.js";
 import { openGroup, openGroups } from "./groups.js";
@@ -14,6 +15,7 @@ const PAGES = {
   topic: { open: openTopic, title: (fields) => `Topic ${fields.topic ?? ""}`, tab: "topics" },
   records: { open: openRecords, title: (fields) => (fields.topic ? `Records of ${fields.topic}` : "Records"), tab: "records" },
   groups: { open: openGroups, title: () => "Groups", tab: "groups" },
+  administration: { open: openAdministration, title: () => "Administration", tab: "administration" },
   group: { open: openGroup, title: (fields) => `Group ${fields.group ?? ""}`, tab: "groups" },
 };
 const root = document.getElementById("page");

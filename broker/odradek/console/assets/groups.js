@@ -1,7 +1,7 @@
 // The list of groups, and one group: members, what each owns, and lag.
 
 import { actionForm } from "./actions.js";
-import { el, link } from "./dom.js";
+import { el, link, replace } from "./dom.js";
 import { badge, choose, count, duration, facts, field, listControls, live, pager, plural, silence, table } from "./parts.js";
 
 const ORDERS = [["name", "Name"], ["lag", "Lag"], ["state", "State"]];
@@ -40,7 +40,7 @@ export function openGroup(root, page) {
   const detail = el("div");
   const reload = live(page, detail, "group", () => page.fields, (document) => renderGroup(page, document));
   root.append(detail);
-  if (page.about.may_change) root.append(resetForm(page.fields.group, reload));
+  if (page.about.may_change) root.append(...changeForms(page.fields.group, reload));
 }
 
 function renderGroup(page, document) {
@@ -70,6 +70,29 @@ function renderGroup(page, document) {
     ], document.page.rows, "It has committed nothing, and owns nothing."),
     pager("group", page.fields, document.page),
   ];
+}
+
+function changeForms(group, reload) {
+  const undo = el("div");
+  return [resetForm(group, (document) => {
+    replace(undo, undoForm(group, document.rows, reload));
+    reload();
+  }), undo, forgetForm(group, reload)];
+}
+
+// What a reset has changed, taken back with the offsets of before.
+function undoForm(group, rows, done) {
+  if (!rows.length) return null;
+  const offsets = Object.fromEntries(rows.map((one) => [one.partition, one.before === null ? "" : String(one.before)]));
+  return actionForm("restore-offsets", `Take the reset of ${rows[0].topic} back`, [
+    el("p", {}, "The group continues where it was before the reset."),
+  ], () => ({ group, topic: rows[0].topic, offsets }), done, { isDangerous: true });
+}
+
+function forgetForm(group, done) {
+  const topic = el("input", { required: true, autocomplete: "off" });
+  return actionForm("forget-topic", "Remove a topic from it", [field("Topic", topic)],
+    () => ({ group, topic: topic.value }), done, { isDangerous: true });
 }
 
 function resetForm(group, done) {

@@ -4,6 +4,7 @@
     GET  /assets/NAME            scripts, styles, pictures
     GET  /api/about              the cluster's address, and whether changes are allowed
     GET  /api/overview, findings, topics, topic, settings, groups, group
+    GET  /api/transactions, hanging, moves, users, quotas, rights
     GET  /api/records, record    a page of a partition, and one record
     GET  /api/tail, search       events until the page closes
     POST /api/actions/NAME       a change, or its preview
@@ -15,14 +16,23 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from aiohttp import web
 
 from odradek.client.client import Client
 from odradek.console.acting import Actions
+from odradek.console.administration import (
+    AdministrationFacts,
+    hanging_document,
+    moves_document,
+    quotas_document,
+    rights_document,
+    transactions_document,
+    users_document,
+)
 from odradek.console.cluster_facts import ConsoleFacts, GroupsFact
 from odradek.console.decoders import FORMS, record_document
 from odradek.console.documents import (
@@ -48,6 +58,7 @@ from odradek.console.reading import (
     read_one,
     read_page,
 )
+from odradek.console.shared_facts import Known, SharedFact
 from odradek.foundation.console_limits import (
     CONSOLE_BODY_BYTES_MAX,
     CONSOLE_CHANGES_MAX,
@@ -68,6 +79,8 @@ from odradek.foundation.ids import TopicPartition
 from odradek.foundation.tasks import TaskOwner
 from odradek.foundation.version import __version__
 from odradek.server.http.strangers import PlainSite, parse_json
+
+T = TypeVar("T")
 
 _ACTIONS: Final = f"{API}actions/"
 _TOPIC_ORDERS: Final = ("name", "size", "partitions", "lag")
@@ -99,6 +112,7 @@ class ConsoleServer:
         self.facts = ConsoleFacts(
             client, bootstrap=settings.bootstrap, security_protocol=settings.security_protocol
         )
+        self.administration = AdministrationFacts(client)
         self._actions = Actions(client, connection=settings.connection, changed=self.facts.forget)
         self.reads = ViewerSlots(CONSOLE_READS_MAX, "pages of records")
         self.searches = ViewerSlots(CONSOLE_SEARCHES_MAX, "searches")
@@ -144,6 +158,7 @@ class ConsoleServer:
             await self._runner.cleanup()
         await self._tasks.close()
         await self.facts.close()
+        await self.administration.close()
 
     @property
     def url(self) -> str:
@@ -154,6 +169,7 @@ class ConsoleServer:
 
     def _handlers(self) -> dict[str, Handler]:
         """What pages ask, by the last word of the path."""
+        facts = self.administration
         return {
             "about": self._about,
             "overview": self._overview,
@@ -163,6 +179,12 @@ class ConsoleServer:
             "settings": self._topic_settings,
             "groups": self._groups,
             "group": self._group,
+            "transactions": _handle_rows(facts.transactions, transactions_document),
+            "hanging": self._hanging,
+            "moves": _handle_rows(facts.moves, moves_document),
+            "users": _handle_rows(facts.users, users_document),
+            "quotas": _handle_rows(facts.quotas, quotas_document),
+            "rights": _handle_rows(facts.rights, rights_document),
             "records": self._records,
             "record": self._record,
             "tail": self._tail,
@@ -224,6 +246,10 @@ class ConsoleServer:
         fields = _query(request)
         wanted = _rows_wanted(fields)
         return answer(group_document(await self.facts.group.get(fields.text("group")), wanted))
+
+    async def _hanging(self, request: web.Request) -> web.Response:
+        topic = _query(request).text("topic")
+        return answer(hanging_document(topic, await self.administration.hanging.get(topic)))
 
     async def _groups_if_known(self) -> GroupsFact | None:
         """The groups. Topics are shown without them where no broker lists any."""
@@ -313,6 +339,16 @@ class ConsoleServer:
                 return await self._actions.act(name, fields, by=by)
         except (OdradekError, OSError) as failure:
             return failure
+
+
+def _handle_rows(fact: SharedFact[T], make: Callable[[Known[T], RowsWanted], Document]) -> Handler:
+    """Answers with rows of one fact."""
+
+    async def handle(request: web.Request) -> web.Response:
+        wanted = _rows_wanted(_query(request))
+        return answer(make(await fact.get(), wanted))
+
+    return handle
 
 
 def _query(request: web.Request) -> GivenFields:
