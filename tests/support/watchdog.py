@@ -33,6 +33,7 @@ _errors: pytest.StashKey[int] = pytest.StashKey()
 _is_running: pytest.StashKey[bool] = pytest.StashKey()
 _seconds_max: pytest.StashKey[float] = pytest.StashKey()
 _reached: pytest.StashKey[str] = pytest.StashKey()
+_is_late: pytest.StashKey[bool] = pytest.StashKey()
 
 
 class LimitReached(KeyboardInterrupt):
@@ -63,7 +64,7 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> Generator[None
             try:
                 fail(number, frame)
             except pytest.fail.Exception as failure:
-                item.stash[_reached] = str(failure)
+                item.stash[_reached], item.stash[_is_late] = str(failure), True
                 signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
                 if item.stash.get(_is_running, False):
                     raise LimitReached from None
@@ -103,10 +104,15 @@ def _end_late(item: pytest.Item) -> None:
 def _fail_at_limit(item: pytest.Item) -> Generator[None, object, object]:
     """Fail what reached its limit, also where the interrupt was kept, or the limit was before this part of the test."""
     item.stash[_is_running] = True
+    if item.stash.get(_is_late, False):
+        signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
     try:
         return (yield)
     finally:
         item.stash[_is_running] = False
+        if item.stash.get(_is_late, False):
+            # While the failure is reported nothing waits. An interrupt then would fail the part that comes next.
+            signal.setitimer(signal.ITIMER_REAL, 0)
         if (reached := item.stash.get(_reached, None)) is not None:
             del item.stash[_reached]
             # What an interrupted loop leaves shows tracebacks when it is collected. Within the compiler, which reads

@@ -142,6 +142,14 @@ def test_a_limit_leaves_every_loop(pytester: pytest.Pytester) -> None:
     assert result.stdout.str().count("Failed: Timeout") >= 4
 
 
+def test_a_report_that_takes_long_is_no_failure_of_its_own(pytester: pytest.Pytester) -> None:
+    slow = "import time\n\ndef pytest_runtest_makereport(item, call): time.sleep(bool(call.excinfo))\n"
+    pytester.makeconftest(CONFTEST.format(grace_seconds=60, again_seconds=0.3) + slow)
+    pytester.makepyfile(test_it=WAITS_IN_CLEANUP)
+    result = pytester.runpytest_subprocess("--timeout=0.5", "-p", "no:randomly", timeout=60)
+    result.assert_outcomes(passed=1, failed=1)
+
+
 def test_a_limit_ends_each_wait_of_the_cleanup(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(CONFTEST.format(grace_seconds=60, again_seconds=3))
     pytester.makepyfile(test_it=WAITS_IN_CLEANUP)
