@@ -5,8 +5,8 @@
     python -m tests.tools --list                     what there is, and where it is from
 
 No test fetches or builds: one that misses a tool is skipped, and fails in CI. Everything is below `.cache/`, or was on
-the machine. Jars are from Maven's repository, by Maven, or else by the Ivy that PySpark has. Programs are built by Go,
-and one script is of npm.
+the machine. Jars are from Maven's repository, by Maven, or else by the Ivy that PySpark has. Programs are built by Go;
+Prometheus is Debian's, and one script is of npm.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -121,6 +122,25 @@ def axe() -> None:
             AXE.write_bytes(script.read())
 
 
+def prometheus() -> None:
+    """promtool and Prometheus of Debian's package, which is unpacked and not installed: no service is started."""
+    names = ("promtool", "prometheus")
+    if all(find_program(name) for name in names):
+        return
+    BUILT.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=BUILT.parent) as folder:
+        try:
+            _run(["apt-get", "download", "prometheus"], folder=Path(folder))
+        except UnavailableError:
+            # A new machine has no lists of packages, and only root may fetch them.
+            _run(["apt-get", "update", "-qq"])
+            _run(["apt-get", "download", "prometheus"], folder=Path(folder))
+        (package,) = Path(folder).glob("*.deb")
+        _run(["dpkg-deb", "--extract", str(package), folder])
+        for name in names:
+            shutil.move(Path(folder, "usr", "bin", name), BUILT / name)
+
+
 def _module(name: str) -> Path:
     """An empty module to build in."""
     folder = BUILT.parent / "modules" / name
@@ -155,9 +175,8 @@ def _run(
             check=False,
         )
     except FileNotFoundError:
-        raise UnavailableError(
-            f"there is no {command[0]} on this machine: https://go.dev/doc/install"
-        ) from None
+        where = ": https://go.dev/doc/install" if command[0] == "go" else ""
+        raise UnavailableError(f"there is no {command[0]} on this machine{where}") from None
     if done.returncode != 0:
         said = (done.stdout + done.stderr)[-2000:]
         raise UnavailableError(f"`{' '.join(command)}` ended with {done.returncode}: {said}")
@@ -191,6 +210,7 @@ TOOLS: Final = (
     Tool("schema-registry", "an archive of Maven's repository: Apicurio Registry", bring_schema_registry),
     Tool("spark-classes", "an archive of classes that Spark's Java writes", write_spark_archive),
     Tool("axe", f"axe-core {AXE_VERSION} of npm", axe),
+    Tool("prometheus", "Debian's package, unpacked: promtool, and Prometheus itself", prometheus),
     Tool("helm", f"helm.sh/helm {HELM_VERSION}, built by Go", helm),
     Tool("franz-go", "github.com/twmb/franz-go with its tests, built by Go", franz_go),
     Tool("compose-schema", f"github.com/compose-spec/compose-go {COMPOSE_VERSION}, by Go", compose_schema),

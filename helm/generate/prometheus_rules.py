@@ -36,19 +36,28 @@ _HEAD: Final = f"""\
 
 def rules(checkout: Path) -> str:
     """The text of the file. Raises ValueError where an alert names a threshold that the chart does not have."""
-    chart = checkout / "helm" / "odradek"
-    values = read_document((chart / "values.yaml").read_text())
-    text = (chart / "files" / "alerts.yaml").read_text().replace("<selector>", f'job="{JOB}"')
-    for name, value in values["monitoring"]["prometheusRule"]["thresholds"].items():
-        text = text.replace(f"<{name}>", str(value))
     alerts = [
-        _without_pods(alert) for alert in read_document(text) if alert["alert"] not in _OF_CLUSTERS_ONLY
+        _without_pods(alert)
+        for alert in filled_in(checkout, "odradek", f'job="{JOB}"')
+        if alert["alert"] not in _OF_CLUSTERS_ONLY
     ]
-    for alert in alerts:
-        if left := re.findall(r"<\w+>", alert["expr"]):
-            raise ValueError(f"{alert['alert']} names {left[0]}, which is not a threshold of the chart")
     document = {"groups": [{"name": JOB, "rules": alerts}]}
     return _HEAD + yaml.safe_dump(document, sort_keys=False, width=110, allow_unicode=True)
+
+
+def filled_in(checkout: Path, chart: str, selector: str) -> list[dict[str, Any]]:
+    """A chart's alerts with its default thresholds. Raises ValueError as `rules`."""
+    folder = checkout / "helm" / chart
+    values = read_document((folder / "values.yaml").read_text())
+    settings = (values.get("monitoring") or values["metrics"])["prometheusRule"]
+    text = (folder / "files" / "alerts.yaml").read_text().replace("<selector>", selector)
+    for name, value in {**settings, **settings.get("thresholds", {})}.items():
+        text = text.replace(f"<{name}>", str(value))
+    alerts: list[dict[str, Any]] = read_document(text)
+    for alert in alerts:
+        if left := re.findall(r"<\w+>", f"{alert['expr']} {alert.get('for', '')}"):
+            raise ValueError(f"{alert['alert']} names {left[0]}, which is not a threshold of the chart")
+    return alerts
 
 
 def _without_pods(alert: dict[str, Any]) -> dict[str, Any]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +11,9 @@ import yaml
 
 from tests.charts.cases import accepted, golden
 from tests.support.helm import CHECKOUT, objects
-
-pytestmark = pytest.mark.skipif(
-    shutil.which("promtool") is None, reason="no promtool here: apt-get install prometheus"
-)
+from tests.support.prometheus import promtool
 
 PLAIN = CHECKOUT / "manifests" / "monitoring" / "prometheus-rules.yaml"
-
-
-def _promtool(*arguments: str | Path) -> str:
-    command = ["promtool", *(str(argument) for argument in arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def _rules(chart: str) -> dict[str, Any]:
@@ -39,12 +27,12 @@ def _rules(chart: str) -> dict[str, Any]:
 @pytest.mark.parametrize("chart", ["odradek", "odradek-operator"])
 def test_promtool_takes_the_charts_rules(chart: str, tmp_path: Path) -> None:
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump(_rules(chart)))
-    assert "SUCCESS" in _promtool("check", "rules", tmp_path / "rules.yaml")
+    assert "SUCCESS" in promtool("check", "rules", tmp_path / "rules.yaml")
 
 
 @pytest.mark.thorough
 def test_promtool_takes_the_rules_without_kubernetes() -> None:
-    assert "SUCCESS" in _promtool("check", "rules", PLAIN)
+    assert "SUCCESS" in promtool("check", "rules", PLAIN)
 
 
 @pytest.mark.thorough
@@ -68,4 +56,4 @@ def test_a_cluster_without_an_active_controller_raises_its_alert(
     asked = {"expr": fired, "eval_time": "30m", "exp_samples": [{"labels": "{}", "value": int(fires)}]}
     case = {"interval": "1m", "input_series": given, "promql_expr_test": [asked]}
     (tmp_path / "cases.yaml").write_text(yaml.safe_dump({"rule_files": ["rules.yaml"], "tests": [case]}))
-    _promtool("test", "rules", tmp_path / "cases.yaml")
+    promtool("test", "rules", tmp_path / "cases.yaml")
