@@ -1,6 +1,6 @@
 """Writes what is made from declarations below helm/ and manifests/.
 
-python -m helm.generate             values, their schemas, the READMEs' tables, the dashboard, Prometheus' rules
+python -m helm.generate             values, their schemas, the READMEs' tables, dashboards, Prometheus' rules
 python -m helm.generate manifests   manifests/, rendered by Helm from the charts
 """
 
@@ -29,7 +29,7 @@ def files() -> dict[Path, str]:
     written: dict[Path, str] = {}
     for chart in charts():
         written |= _of(chart)
-    written[CHECKOUT / "helm" / "odradek" / "files" / "dashboard.json"] = dashboard.dashboard()
+    written |= dashboard.files(CHECKOUT / "helm")
     written[CHECKOUT / prometheus_rules.PATH] = prometheus_rules.rules(CHECKOUT)
     written[CHECKOUT / "helm" / "odradek-operator" / "files" / "until-ready.txt"] = UNTIL_READY
     return written

@@ -29,6 +29,7 @@ from helm.generate.shared import (
     ENABLED,
     GLOBAL,
     POD_SECURITY,
+    dashboards,
     image,
     rules,
     scrape,
@@ -185,7 +186,7 @@ _THRESHOLDS = Section(
 
 _MONITORING = Section(
     "monitoring",
-    "Metrics, alerts and a dashboard.",
+    "Metrics, alerts and dashboards.",
     (
         scrape(
             doc="Scraping of brokers and controllers by the Prometheus operator.",
@@ -201,17 +202,9 @@ _MONITORING = Section(
             ),
         ),
         rules(doc="Alerts on the cluster.", thresholds=(_THRESHOLDS,)),
-        Section(
-            "dashboard",
-            "A dashboard for Grafana, as a ConfigMap that its sidecar finds. One serves all clusters of a Grafana.",
-            (
-                Value("enabled", False, BOOLEAN, "Make the ConfigMap."),
-                Value("namespace", "", NAME, "Namespace for it; empty for the release's."),
-                Value(
-                    "labels", {"grafana_dashboard": "1"}, STRING_MAP, "Labels by which the sidecar finds it."
-                ),
-                Value("annotations", {}, STRING_MAP, "Annotations, for example the folder's name."),
-            ),
+        dashboards(
+            doc="Dashboards for Grafana of clusters, topics, groups, mirrors and pipelines, as a ConfigMap that its "
+            "sidecar finds. One serves all clusters of a Grafana."
         ),
     ),
 )

@@ -1,7 +1,11 @@
-"""The Grafana dashboard of a cluster, as `files/dashboard.json` of the chart `odradek`.
+"""The Grafana dashboards, as `files/dashboards/*.json` of the charts.
 
-What is drawn is in `panels.yaml`. Positions, ids and the many fields that Grafana wants are added here, so that a
-panel is moved by moving its lines. `odradek_cluster` is the label that the chart's PodMonitor adds.
+What is drawn is in `panels/*.yaml`, a file for each dashboard: panels by the title of their row. Positions, ids and the
+many fields that Grafana wants are added here, so that a panel is moved by moving its lines.
+
+`drawn` has expressions by legend. <selector> is the file's `selector`, <span> Grafana's interval for rates. A panel of
+`kind: stat` is one number: red above `bad_above` or below `bad_below`, else green. `variables` are what a reader
+chooses, each by a query that may use those before it. `odradek_cluster` is the label that the chart's PodMonitor adds.
 """
 
 from __future__ import annotations
@@ -16,12 +20,23 @@ from helm.generate.yaml_text import read_document
 
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _WIDTH = 24
-_SELECTOR = 'namespace="$namespace", odradek_cluster="$cluster"'
+# A menu of the other dashboards, which keeps what was chosen.
+_LINKS = {
+    "type": "dashboards",
+    "title": "Odradek",
+    "tags": ["odradek"],
+    "asDropdown": True,
+    "includeVars": True,
+    "keepTime": True,
+}
+_PANELS = Path(__file__).parent / "panels"
+# The chart that each is in; all others describe what the chart `odradek` makes.
+_CHARTS = {"operator": "odradek-operator"}
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One panel: what panels.yaml says of it."""
+    """One panel: what its file says of it."""
 
     title: str
     unit: str
@@ -34,19 +49,44 @@ class Panel:
     bad_below: float | None = None
 
 
-def rows() -> dict[str, list[Panel]]:
-    """The panels of panels.yaml, by the title of their row."""
-    read = read_document((Path(__file__).parent / "panels.yaml").read_text())
-    return {title: [Panel(**panel) for panel in panels] for title, panels in read.items()}
+@dataclass(frozen=True, slots=True)
+class Dashboard:
+    """One dashboard: what its file says of it."""
+
+    uid: str
+    title: str
+    doc: str
+    selector: str
+    variables: dict[str, dict[str, str]]
+    rows: dict[str, list[Panel]]
 
 
-def dashboard() -> str:
-    """The text of dashboard.json."""
+def read_dashboards() -> dict[str, Dashboard]:
+    """All dashboards by the names of their files."""
+    return {path.stem: _read(path) for path in sorted(_PANELS.glob("*.yaml"))}
+
+
+def _read(path: Path) -> Dashboard:
+    read = read_document(path.read_text())
+    rows = {title: [Panel(**panel) for panel in panels] for title, panels in read.pop("rows").items()}
+    return Dashboard(**read, rows=rows)
+
+
+def files(charts: Path) -> dict[Path, str]:
+    """The text of each dashboard, by its path below the folder of the charts."""
+    return {
+        charts / _CHARTS.get(name, "odradek") / "files" / "dashboards" / f"{name}.json": _text(dashboard)
+        for name, dashboard in read_dashboards().items()
+    }
+
+
+def _text(dashboard: Dashboard) -> str:
     written = {
-        "uid": "odradek-cluster",
-        "title": "Odradek",
-        "description": "Brokers, controllers and consumer groups of an Odradek cluster.",
+        "uid": dashboard.uid,
+        "title": dashboard.title,
+        "description": dashboard.doc,
         "tags": ["odradek"],
+        "links": [_LINKS],
         "schemaVersion": 39,
         "version": 1,
         "editable": True,
@@ -54,34 +94,31 @@ def dashboard() -> str:
         "time": {"from": "now-1h", "to": "now"},
         "timezone": "browser",
         "graphTooltip": 1,
-        "templating": {"list": list(_variables())},
+        "templating": {"list": list(_variables(dashboard))},
     }
     # A panel a line: short enough to be looked at, and a change shows as the panel's own.
     head = [f" {json.dumps(name)}: {json.dumps(value)}," for name, value in written.items()]
-    panels = ",\n".join(f"  {json.dumps(panel)}" for panel in _panels())
+    panels = ",\n".join(f"  {json.dumps(panel)}" for panel in _panels(dashboard))
     return "\n".join(["{", *head, ' "panels": [', panels, " ]", "}"]) + "\n"
 
 
-def _variables() -> Iterator[dict[str, Any]]:
+def _variables(dashboard: Dashboard) -> Iterator[dict[str, Any]]:
     yield {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
-    for name, label, query in (
-        ("namespace", "Namespace", "label_values(odradek_build_info, namespace)"),
-        ("cluster", "Cluster", 'label_values(odradek_build_info{namespace="$namespace"}, odradek_cluster)'),
-    ):
+    for name, variable in dashboard.variables.items():
         yield {
             "name": name,
-            "label": label,
+            "label": variable["label"],
             "type": "query",
             "datasource": _SOURCE,
-            "query": {"query": query, "refId": name},
+            "query": {"query": variable["query"], "refId": name},
             "refresh": 2,
             "sort": 1,
         }
 
 
-def _panels() -> Iterator[dict[str, Any]]:
+def _panels(dashboard: Dashboard) -> Iterator[dict[str, Any]]:
     number, top = 1, 0
-    for title, panels in rows().items():
+    for title, panels in dashboard.rows.items():
         yield {
             "id": number,
             "type": "row",
@@ -96,12 +133,12 @@ def _panels() -> Iterator[dict[str, Any]]:
             if left + panel.width > _WIDTH:
                 left, top = 0, top + height
             place = {"x": left, "y": top, "w": panel.width, "h": height}
-            yield {"id": number, "gridPos": place, **_drawn(panel)}
+            yield {"id": number, "gridPos": place, **_drawn(panel, dashboard.selector)}
             number, left = number + 1, left + panel.width
         top += height
 
 
-def _drawn(panel: Panel) -> dict[str, Any]:
+def _drawn(panel: Panel, selector: str) -> dict[str, Any]:
     defaults: dict[str, Any] = {"unit": panel.unit, "min": 0}
     if panel.kind == "stat":
         options: dict[str, Any] = {"reduceOptions": {"calcs": ["lastNotNull"]}, "graphMode": "none"}
@@ -121,7 +158,7 @@ def _drawn(panel: Panel) -> dict[str, Any]:
         {
             "refId": chr(ord("A") + at),
             "datasource": _SOURCE,
-            "expr": expression.replace("<selector>", _SELECTOR).replace("<span>", "$__rate_interval"),
+            "expr": expression.replace("<selector>", selector).replace("<span>", "$__rate_interval"),
             "legendFormat": legend or "__auto",
         }
         for at, (legend, expression) in enumerate(panel.drawn.items())

@@ -71,11 +71,20 @@ MANIFESTS = (
     ),
     Manifest(
         "monitoring/dashboard.yaml",
-        "The Grafana dashboard, as a ConfigMap that Grafana's sidecar finds.",
+        "Grafana's dashboards, as a ConfigMap that its sidecar finds.",
         "odradek",
         "log",
         (*_WATCHED, "monitoring.dashboard.enabled=true"),
         ("templates/dashboard.yaml",),
+    ),
+    Manifest(
+        "monitoring/operator-dashboard.yaml",
+        "Grafana's dashboard of the operator, as a ConfigMap that its sidecar finds.",
+        "odradek-operator",
+        "odradek-operator",
+        (*_OPERATOR, "metrics.dashboard.enabled=true"),
+        ("templates/dashboard.yaml",),
+        namespace=SYSTEM_NAMESPACE,
     ),
 )
 

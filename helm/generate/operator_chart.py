@@ -25,6 +25,7 @@ from helm.generate.shared import (
     PLACEMENT,
     POD_HOOKS,
     SECURITY,
+    dashboards,
     image,
     resources,
     rules,
@@ -252,6 +253,9 @@ _METRICS = Section(
                     "How long a resource may be without the condition Ready.",
                 ),
             ),
+        ),
+        dashboards(
+            doc="A dashboard for Grafana of the operator and the resources, as a ConfigMap that its sidecar finds."
         ),
     ),
 )

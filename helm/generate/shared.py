@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from helm.generate.declaration import (
+    BOOLEAN,
     NAME,
     OBJECT,
     OBJECTS,
@@ -220,6 +221,20 @@ def scrape(*, doc: str, kind: str, more: tuple[Value, ...] = ()) -> Section:
                 "Relabelling of what was scraped, for example to drop labels.",
             ),
             *more,
+        ),
+    )
+
+
+def dashboards(*, doc: str) -> Section:
+    """The ConfigMap with Grafana's dashboards."""
+    return Section(
+        "dashboard",
+        doc,
+        (
+            Value("enabled", False, BOOLEAN, "Make the ConfigMap."),
+            Value("namespace", "", NAME, "Namespace for it; empty for the release's."),
+            Value("labels", {"grafana_dashboard": "1"}, STRING_MAP, "Labels by which the sidecar finds it."),
+            Value("annotations", {}, STRING_MAP, "Annotations, for example the folder's name."),
         ),
     )
 

@@ -1,4 +1,4 @@
-"""Alerts and the dashboard ask for metrics that exist, by labels that they have, in PromQL that parses."""
+"""Alerts and dashboards ask for metrics that exist, by labels that they have, in PromQL that parses."""
 
 from __future__ import annotations
 
@@ -14,16 +14,25 @@ from helm.generate.yaml_text import read_document
 from odradek.foundation.metrics import METRICS as BROKER_METRICS
 from odradek.foundation.metrics import Metric, MetricKind
 from odradek_operator.foundation.metrics import METRICS as OPERATOR_METRICS
+from odradek_pipeline.work.metrics import METRICS as RUN_METRICS
 from tests.charts.cases import accepted, golden
 from tests.support.helm import CHARTS, CHECKOUT, objects
 
-METRICS: dict[str, Metric] = {**BROKER_METRICS, **OPERATOR_METRICS}
+# Those of pipelines' drivers, as broker and operator declare theirs.
+PIPELINE_METRICS = {
+    one.shown_name: Metric(MetricKind(one.kind), one.shown_name, one.meaning, one.labels)
+    for one in RUN_METRICS
+}
+METRICS: dict[str, Metric] = {**BROKER_METRICS, **OPERATOR_METRICS, **PIPELINE_METRICS}
 # What the PodMonitors' targets bring along; a metric's own label of such a name is renamed when it is scraped.
 TARGET_LABELS = {"namespace", "pod", "container", "job", "instance"}
 CLUSTER_LABELS = {"odradek_cluster", "component"}
 # Grafana's own words, for which something that parses is put in.
 PLAIN_RULES = "prometheus-rules.yaml"
-GRAFANA = {"$__rate_interval": "5m", "$namespace": "data", "$cluster": "log"}
+GRAFANA = {"$__rate_interval": "5m"}
+# What the annotations of an object may have together.
+LAST_APPLIED_BYTES_MAX = 256 << 10
+DASHBOARDS = {path.stem: json.loads(path.read_text()) for path in CHARTS.glob("*/files/dashboards/*.json")}
 
 
 def _alerts(chart: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -44,9 +53,15 @@ def _plain_rules() -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"{PLAIN_RULES}/{rule['alert']}", rule
 
 
-def _panels() -> Iterator[dict[str, Any]]:
-    dashboard = json.loads((CHARTS / "odradek" / "files" / "dashboard.json").read_text())
+def _panels(dashboard: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield from (panel for panel in dashboard["panels"] if panel["type"] != "row")
+
+
+def _plain(text: str) -> str:
+    """An expression of Grafana with something that parses in place of its words."""
+    for word, stands_for in GRAFANA.items():
+        text = text.replace(word, stands_for)
+    return re.sub(r"\$(\w+)", r"\1", text)
 
 
 def _expressions() -> Iterator[tuple[str, str]]:
@@ -55,12 +70,12 @@ def _expressions() -> Iterator[tuple[str, str]]:
             yield name, rule["expr"]
     for name, rule in _plain_rules():
         yield name, rule["expr"]
-    for panel in _panels():
-        for target in panel["targets"]:
-            text = target["expr"]
-            for word, stands_for in GRAFANA.items():
-                text = text.replace(word, stands_for)
-            yield f"dashboard/{panel['title']}/{target['refId']}", text
+    for name, dashboard in DASHBOARDS.items():
+        for panel in _panels(dashboard):
+            for target in panel["targets"]:
+                # The operator's pods are no Cluster's.
+                where = "odradek-operator" if name == "operator" else f"dashboard-{name}"
+                yield f"{where}/{panel['title']}/{target['refId']}", _plain(target["expr"])
 
 
 EXPRESSIONS = dict(_expressions())
@@ -174,9 +189,10 @@ def test_alerts_can_be_left_out_and_thresholds_set() -> None:
     assert behind.endswith("> 60")
 
 
-def test_panels_do_not_lie_on_each_other() -> None:
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_panels_do_not_lie_on_each_other(name: str) -> None:
     taken: set[tuple[int, int]] = set()
-    dashboard = json.loads((CHARTS / "odradek" / "files" / "dashboard.json").read_text())
+    dashboard = DASHBOARDS[name]
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
     for panel in dashboard["panels"]:
         at = panel["gridPos"]
@@ -184,6 +200,65 @@ def test_panels_do_not_lie_on_each_other() -> None:
         assert not taken & cells, panel["title"]
         assert all(x < 24 for x, _ in cells)
         taken |= cells
+
+
+def test_there_is_a_dashboard_of_each_thing_that_people_look_at() -> None:
+    assert set(DASHBOARDS) == {"cluster", "topic", "group", "operator", "pipeline", "mirror"}
+    assert len({one["uid"] for one in DASHBOARDS.values()}) == len(DASHBOARDS)
+    for name, dashboard in DASHBOARDS.items():
+        titles = [panel["title"] for panel in _panels(dashboard)]
+        assert len(titles) == len(set(titles)), f"{name} has two panels of one title"
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_what_a_reader_chooses_are_labels_that_there_are(name: str) -> None:
+    dashboard = DASHBOARDS[name]
+    chosen: set[str] = set()
+    for variable in dashboard["templating"]["list"]:
+        if variable["type"] == "query":
+            query = variable["query"]["query"]
+            assert set(re.findall(r"\$(\w+)", query)) <= chosen, "a query uses what is chosen after it"
+            expression, label = re.fullmatch(r"label_values\((.*), (\w+)\)", query).groups()  # type: ignore[union-attr]
+            (selector,) = _nodes(promql_parser.parse(_plain(expression)))
+            by_pattern = [one.value for one in selector.matchers.matchers if one.name == "__name__"]
+            for metric in by_pattern[0].split("|") if by_pattern else [selector.name]:
+                assert label in _labels(_declared(metric), metric, name), f"{metric} has no label {label}"
+            chosen.add(variable["name"])
+    used = set(
+        re.findall(r"\$(\w+)", str([panel["targets"] for panel in dashboard["panels"] if "targets" in panel]))
+    )
+    assert used - {"__rate_interval"} == chosen
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_legends_are_of_labels_that_are_left(name: str) -> None:
+    for panel in _panels(DASHBOARDS[name]):
+        for target in panel["targets"]:
+            expression = promql_parser.parse(_plain(target["expr"]))
+            left = [
+                set(node.modifier.labels)
+                for node in _nodes(expression)
+                if isinstance(node, promql_parser.AggregateExpr) and node.modifier is not None
+            ]
+            named = set(re.findall(r"{{(\w+)}}", target["legendFormat"]))
+            assert not left or named <= left[0] or not named, f"{panel['title']}: {named} of {left}"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("chart", ["odradek-operator", "odradek"])
+def test_dashboards_fit_into_a_config_map_that_kubectl_applies(chart: str) -> None:
+    (path,) = [case for case in accepted(chart) if case.stem == "everything"]
+    (found,) = [
+        one
+        for one in objects(golden(path).read_text())
+        if one["kind"] == "ConfigMap" and one["metadata"]["name"].endswith("-dashboard")
+    ]
+    texts = {path.name: path.read_text() for path in (CHARTS / chart / "files" / "dashboards").iterdir()}
+    # Helm takes the blanks at the end.
+    given = {name.removeprefix("odradek-"): text.strip() for name, text in found["data"].items()}
+    assert given == {name: text.strip() for name, text in texts.items()}
+    # `kubectl apply` keeps the whole object in an annotation.
+    assert len(json.dumps(found)) < LAST_APPLIED_BYTES_MAX
 
 
 @pytest.mark.parametrize("chart", ["odradek-operator", "odradek"])
