@@ -87,15 +87,18 @@ async def test_dead_letters_are_counted_by_group() -> None:
     gate.failures = 1
     gate.go.clear()
     assert await member.acquire(max_wait=100) == [(0, 2, 1)]
+    # A counter that begins at 2 would be no increase to Prometheus, and no alert.
+    prefix, group = "odradek_share_group_dead_letter_queue", labels(group="g")
+    for name in ("records", "refused_records", "produce_requests", "failed_produce_requests"):
+        assert scrape(broker)[f"{prefix}_{name}_total", group] == 0
     await member.must_acknowledge((0, 2, [REJECT, ACCEPT, REJECT]))
     await asyncio.sleep(1)
     under_way = "odradek_share_group_dead_letter_queue_records_under_way", ()
     assert scrape(broker)[under_way] == 2
     gate.go.set()
     await asyncio.sleep(1)
-    samples, group = scrape(broker), labels(group="g")
+    samples = scrape(broker)
     assert samples[under_way] == 0
-    prefix = "odradek_share_group_dead_letter_queue"
     assert samples[f"{prefix}_records_total", group] == 2
     assert samples[f"{prefix}_produce_requests_total", group] == 2
     assert samples[f"{prefix}_failed_produce_requests_total", group] == 1

@@ -26,8 +26,7 @@ def share_samples(broker: AnyBroker) -> Iterator[Sample]:
     if coordinators.started_share_leader is not None:
         yield from _leader_samples(coordinators.started_share_leader)
         yield from _partition_samples(coordinators.started_share_leader)
-    if coordinators.started_dead_letters is not None:
-        yield from _dead_letter_samples(coordinators.started_dead_letters)
+        yield from _dead_letter_samples(coordinators.started_share_leader, coordinators.started_dead_letters)
     if coordinators.started_share_states is not None:
         yield metrics.SHARE_STATE_REQUESTS.sample(coordinators.started_share_states.requests)
     states = coordinators.started_shares
@@ -69,9 +68,17 @@ def _partition_samples(leader: ShareLeader) -> Iterator[Sample]:
     yield metrics.DEAD_LETTERS_UNDER_WAY.sample(under_way)
 
 
-def _dead_letter_samples(writer: DeadLetterWriter) -> Iterator[Sample]:
-    for group_id, counts in writer.counts:
+def _dead_letter_samples(leader: ShareLeader, writer: DeadLetterWriter | None) -> Iterator[Sample]:
+    """From 0 on for each group that reads here: Prometheus sees no increase where a counter begins."""
+    counted: set[str] = set()
+    for group_id, counts in writer.counts if writer is not None else ():
+        counted.add(group_id)
         yield metrics.DEAD_LETTERS_WRITTEN.sample(counts.written, group_id)
         yield metrics.DEAD_LETTERS_REFUSED.sample(counts.refused, group_id)
         yield metrics.DEAD_LETTER_REQUESTS.sample(counts.requests, group_id)
         yield metrics.DEAD_LETTER_FAILED_REQUESTS.sample(counts.failed_requests, group_id)
+    for group_id in sorted({one.key.group_id for one in leader} - counted):
+        yield metrics.DEAD_LETTERS_WRITTEN.sample(0, group_id)
+        yield metrics.DEAD_LETTERS_REFUSED.sample(0, group_id)
+        yield metrics.DEAD_LETTER_REQUESTS.sample(0, group_id)
+        yield metrics.DEAD_LETTER_FAILED_REQUESTS.sample(0, group_id)
