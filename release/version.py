@@ -26,7 +26,8 @@ _DECLARATION = re.compile(r'^(__version__ = ")(.*)(")$', re.MULTILINE)
 _VERSION = r"\d+\.\d+\.\d+"
 _WELL_FORMED = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
 _IMAGE = r"(?<![\w/])(?:localhost/)?odradek/(?:broker|operator|pipeline):"  # not a registry's, whose tags are a test's
-_RENDERED = (r"app\.kubernetes\.io/version: ", r"helm\.sh/chart: odradek(?:-operator)?-", _IMAGE)
+_RUNBOOKS = r"/blob/v(?=\d[\d.]*/docs/runbooks/)"
+_RENDERED = (_RUNBOOKS, r"app\.kubernetes\.io/version: ", r"helm\.sh/chart: odradek(?:-operator)?-", _IMAGE)
 _URLS = re.compile(r"^\[project\.urls\]\n(?:[^\[\n].*\n)*\n", re.MULTILINE)
 _HOME = re.compile(r"^home: .*\n", re.MULTILINE)
 

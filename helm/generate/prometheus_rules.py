@@ -36,8 +36,9 @@ _HEAD: Final = f"""\
 
 def rules(checkout: Path) -> str:
     """The text of the file. Raises ValueError where an alert names a threshold that the chart does not have."""
+    runbooks = _runbooks(checkout)
     alerts = [
-        _without_pods(alert)
+        _without_pods(alert, runbooks)
         for alert in filled_in(checkout, "odradek", f'job="{JOB}"')
         if alert["alert"] not in _OF_CLUSTERS_ONLY
     ]
@@ -60,8 +61,17 @@ def filled_in(checkout: Path, chart: str, selector: str) -> list[dict[str, Any]]
     return alerts
 
 
-def _without_pods(alert: dict[str, Any]) -> dict[str, Any]:
+def _runbooks(checkout: Path) -> str:
+    """The prefix of the runbooks' addresses in this release; empty where the project declares no address."""
+    chart = read_document((checkout / "helm" / "odradek" / "Chart.yaml").read_text())
+    home = chart.get("home", "").rstrip("/")
+    return f"{home}/blob/v{chart['appVersion']}/docs/runbooks/" if home else ""
+
+
+def _without_pods(alert: dict[str, Any], runbooks: str) -> dict[str, Any]:
     annotations = {name: _plain(text) for name, text in alert["annotations"].items()}
+    if runbooks:
+        annotations["runbook_url"] = f"{runbooks}{alert['alert']}.md"
     expression = re.sub(r"\bpod\b", "instance", alert["expr"])
     return {**alert, "expr": expression, "annotations": annotations}
 

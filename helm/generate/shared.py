@@ -263,7 +263,8 @@ def rules(*, doc: str, thresholds: tuple[Value | Section, ...]) -> Section:
                 "runbookUrl",
                 "",
                 {"type": "string", "pattern": "^(https?://.*)?$"},
-                "Prefix of `runbook_url`; the alert's name is put behind it. Empty for none.",
+                "Where runbooks are: the alert's name is put behind it, or in place of `{alert}`. Empty for this "
+                "release's pages, where Chart.yaml has a `home`; else for none.",
             ),
             Value(
                 "disabled",

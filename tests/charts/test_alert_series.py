@@ -5,7 +5,6 @@ The series are those of `alert_series.py`. One run of promtool evaluates them al
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +17,7 @@ from helm.generate.prometheus_rules import filled_in
 from helm.generate.yaml_text import read_document
 from tests.charts.alert_series import ALERTS, OF_CLUSTERS, OF_THE_OPERATOR, Row, Series
 from tests.support.helm import CHECKOUT
-from tests.support.prometheus import promtool, run_promtool
+from tests.support.prometheus import minutes_of, promtool, run_promtool
 
 # Minutes of health before the fault and after it.
 BEFORE: Final = 20
@@ -40,11 +39,6 @@ def plain_alerts() -> dict[str, Alert]:
     """Those for a Prometheus without Kubernetes."""
     document = read_document((CHECKOUT / PLAIN_RULES).read_text())
     return {alert["alert"]: alert for group in document["groups"] for alert in group["rules"]}
-
-
-def minutes_of(duration: str) -> int:
-    (number, unit) = re.fullmatch(r"(\d+)([mh])", duration).groups()  # type: ignore[union-attr]
-    return int(number) * (60 if unit == "h" else 1)
 
 
 def given(series: Series, scope: str, minutes: int, begin: int, end: int) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -21,3 +22,10 @@ def run_promtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """One run to its end, however it ends."""
     command = [require_program("promtool"), *(str(argument) for argument in arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def minutes_of(duration: str) -> int:
+    """A duration of an alert, as 15m or 1h."""
+    found = re.fullmatch(r"(\d+)([mh])", duration)
+    assert found is not None, duration
+    return int(found[1]) * (60 if found[2] == "h" else 1)

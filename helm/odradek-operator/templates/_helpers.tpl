@@ -124,3 +124,14 @@ affinity:
   value: {{ toString $value | quote }}
 {{- end }}
 {{- end -}}
+
+{{/* Where the runbook of an alert is: call with (dict "root" $ "url" URL "alert" NAME). Empty where no address is known. */}}
+{{- define "operator.runbook" -}}
+{{- if contains "{alert}" .url -}}
+{{- replace "{alert}" .alert .url -}}
+{{- else if .url -}}
+{{- printf "%s%s" .url .alert -}}
+{{- else if .root.Chart.Home -}}
+{{- printf "%s/blob/v%s/docs/runbooks/%s.md" (trimSuffix "/" .root.Chart.Home) .root.Chart.AppVersion .alert -}}
+{{- end -}}
+{{- end -}}
