@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import resource
-import shutil
 import subprocess
 import sys
 import urllib.error
@@ -28,25 +27,6 @@ pytestmark = pytest.mark.integration
 
 KAFKA_STORAGE_ERROR = 56
 BLOCK = b"x" * 100_000
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 8 MB; only root can mount one."""
-    if os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("mounting a small file system needs root")
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=8m", "none", str(folder)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if mounted.returncode != 0:
-        pytest.skip(f"mounting is not allowed here: {mounted.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 def test_a_full_disk_refuses_writes_and_serves_reads(make_broker: MakeBroker, small_disk: Path) -> None:
