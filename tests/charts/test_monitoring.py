@@ -23,7 +23,9 @@ PIPELINE_METRICS = {
     one.shown_name: Metric(MetricKind(one.kind), one.shown_name, one.meaning, one.labels)
     for one in RUN_METRICS
 }
-METRICS: dict[str, Metric] = {**BROKER_METRICS, **OPERATOR_METRICS, **PIPELINE_METRICS}
+# Prometheus makes it for each target.
+UP = Metric(MetricKind.GAUGE, "up", "1 while a target can be scraped, else 0.", ())
+METRICS: dict[str, Metric] = {UP.name: UP, **BROKER_METRICS, **OPERATOR_METRICS, **PIPELINE_METRICS}
 # What the PodMonitors' targets bring along; a metric's own label of such a name is renamed when it is scraped.
 TARGET_LABELS = {"namespace", "pod", "container", "job", "instance"}
 CLUSTER_LABELS = {"odradek_cluster", "component"}

@@ -27,11 +27,17 @@ _ALERTS: Final = {alert["alert"]: alert for alert in filled_in(CHECKOUT, "odrade
 
 
 def scrape(ports: Mapping[str, int]) -> Scrape:
-    """/metrics of processes on this machine, by the names that their pods would have."""
+    """/metrics of processes on this machine, by the names that their pods would have; `up` as Prometheus makes it."""
     found: Scrape = {}
     for pod, port in ports.items():
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
-            text = answer.read().decode()
+        is_up = f'up{{job="odradek",pod="{pod}"}}'
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+                text = answer.read().decode()
+        except OSError:
+            found[is_up] = 0
+            continue
+        found[is_up] = 1
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 labels = {"job": "odradek", "pod": pod, **sample.labels}
@@ -56,7 +62,7 @@ def is_raised(
 ) -> bool:
     """Whether the chart's alert is raised, with its own thresholds, once the fault has lasted for its `for`."""
     alert = _ALERTS[name]
-    asked = set(re.findall(r"\b((?:odradek|process)_\w+)", alert["expr"]))
+    asked = set(re.findall(r"\b(up(?={)|(?:odradek|process)_\w+)", alert["expr"]))
     minutes = _BEFORE + minutes_of(alert.get("for", "0m")) + 6
     series = []
     for selector in sorted({*before, *after}):
