@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import os
 import socket
 import ssl
 import time
@@ -32,6 +33,7 @@ from confluent_kafka.admin import (
 from odradek.foundation.limits import HANDSHAKES_OPEN_MAX
 from tests.support.broker_process import SecuredBroker, free_port
 from tests.support.certificates import Authority
+from tests.support.command_line import Ended, run_command
 from tests.support.polling import wait_until
 from tests.support.tokens import AUDIENCE, ISSUER, Provider
 
@@ -140,11 +142,13 @@ def _admin(broker: SecuredBroker) -> AdminClient:
 
 
 def _topics(metrics: str) -> set[str]:
-    return {
+    """Those that are not internal."""
+    found = {
         line.split('topic="')[1].split('"')[0]
         for line in metrics.splitlines()
         if line.startswith("odradek_log_end_offset{")
     }
+    return {topic for topic in found if not topic.startswith("__")}
 
 
 def test_probes_need_no_login(port: Port) -> None:
@@ -247,6 +251,50 @@ def test_logins_of_one_connection_are_each_their_own(port: Port) -> None:
 def test_record_times_are_of_topics_that_the_caller_may_describe(port: Port) -> None:
     body = {"payments": {"0": 0}, "salaries": {"0": 0}}
     assert port.ask("/record-times", basic=("alice", "al:ice"), body=body) == (200, "{}")
+
+
+def test_locks_are_of_groups_that_the_caller_may_describe(port: Port) -> None:
+    path, admin = "/queue-locks?group=work", ("admin", "admin-secret")
+    assert port.ask(path)[0] == 401
+    status, text = port.ask(path, basic=("alice", "al:ice"))
+    assert (status, text.startswith("the caller may not describe this group")) == (403, True)
+    status, text = port.ask(path, basic=admin)
+    assert (status, json.loads(text)["locks"]) == (200, [])
+    for wrong in ("", "?group=", "?group=a&group=b", "?group=a&member=b", "?%ff=%00"):
+        status, text = port.ask(f"/queue-locks{wrong}", basic=admin)
+        assert (status, "/queue-locks?group=NAME" in text) == (400, True), wrong
+    # A name may be anything.
+    assert port.ask("/queue-locks?group=%ff%00%0a", basic=admin)[0] == 200
+
+
+def test_the_command_line_asks_for_locks_with_the_login_of_its_connection(port: Port, tmp_path: Path) -> None:
+    broker = port.broker
+    entries = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(broker.ca_file),
+        "sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="admin" password="admin-secret";',
+    }
+    config = tmp_path / "client.properties"
+    config.write_text("".join(f"{key}={text}\n" for key, text in entries.items()))
+
+    def run(*arguments: str) -> Ended:
+        environment = {**os.environ, "ODRADEK_BOOTSTRAP": broker.bootstraps["CLIENTS"]}
+        return run_command([*arguments, "--command-config", str(config)], environment=environment)
+
+    assert run("configs", "set", "group", "work", "share.auto.offset.reset=earliest").code == 0
+    # The other tests find their topics as they are: without records.
+    assert run("topics", "create", "work").code == 0
+    assert run("produce", "work", "--file", str(config)).code == 0
+    assert run("consume", "work", "--share-group", "work", "-n", "1").code == 0
+    assert run("topics", "delete", "work", "--execute").code == 0
+    shown = run("queues", "locks", "work", "--admin", port.address, "--output", "json")
+    assert (shown.code, json.loads(shown.out)["missing"]) == (0, []), shown.error
+    plain = run("queues", "locks", "work", "--admin", f"http://{port.address}")
+    assert plain.code == 4
+    assert b"where the port has TLS, name it as --admin https://" in plain.error
 
 
 def test_an_authority_that_is_taken_out_ends_open_connections_too(port: Port) -> None:

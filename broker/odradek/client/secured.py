@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import ssl
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.client.properties import PLAINTEXT, SECURITY_PROTOCOL, check_security
 from odradek.foundation.settings.broker_settings import USED
 from odradek.network.network import Network, SystemNetwork
 from odradek.network.secured import ConnectionSecurity, SecureNetwork, connection_security
+from odradek.security.authentication.credentials import Credentials
 from odradek.security.tls.contexts import client_context
 
 if TYPE_CHECKING:
@@ -33,13 +35,40 @@ def secured_network(properties: Mapping[str, str], *, client_id: str = "odradek"
     return None if security is None else SecureNetwork(SystemNetwork(), security, client_id=client_id)
 
 
+class HttpSecurity(NamedTuple):
+    """How a client asks at a broker's HTTP port. `tls` is None where the properties have none."""
+
+    tls: ssl.SSLContext | None
+    credentials: Credentials | None
+
+    async def authorization(self) -> str | None:
+        """The header of a login; None without one, and for a delegation token, which HTTP has no login for.
+
+        Raises TokenUnavailable.
+        """
+        credentials = self.credentials
+        if credentials is None or credentials.is_token:
+            return None
+        if credentials.tokens is not None:
+            return f"Bearer {await credentials.tokens.token()}"
+        pair = f"{credentials.user}:{credentials.password}"
+        return f"Basic {base64.b64encode(pair.encode()).decode()}"
+
+
+def http_security(properties: Mapping[str, str]) -> HttpSecurity:
+    """The certificate, the authorities and the login of these properties, for HTTP. Raises as `secured_network`."""
+    security = _security(properties)
+    if security is None:
+        return HttpSecurity(None, None)
+    return HttpSecurity(None if security.tls is None else client_context(security.tls), security.credentials)
+
+
 def https_context(properties: Mapping[str, str]) -> ssl.SSLContext | None:
     """The context for HTTPS with the authorities and the certificate of these properties; None without TLS.
 
     Raises as `secured_network`.
     """
-    security = _security(properties)
-    return None if security is None or security.tls is None else client_context(security.tls)
+    return http_security(properties).tls
 
 
 def _security(properties: Mapping[str, str]) -> ConnectionSecurity | None:

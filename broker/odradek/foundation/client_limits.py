@@ -84,6 +84,9 @@ CONFIG_RESOURCES_PER_REQUEST_MAX: Final = 1000
 # Seconds for which one broker that does not answer delays a request to all brokers.
 BROKER_ANSWER_SECONDS_MAX: Final = 10.0
 
+# Bytes of an answer about the locks of a queue: twice what a broker sends, with the longest names.
+QUEUE_LOCKS_BYTES_MAX: Final = 2 * 1024 * 1024
+
 # Seconds for which a health check waits for a broker or the controller. Those that answer do so in milliseconds.
 HEALTH_ANSWER_SECONDS_MAX: Final = 5.0
 

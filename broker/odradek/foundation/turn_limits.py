@@ -57,6 +57,15 @@ FETCH_SESSION_PARTITIONS_MAX: Final = 10_000
 # thread, and kept.
 PARTITIONS_ENCODED_AT_ONCE_MAX: Final = 1_000
 
+# Runs of records in flight that a turn looks through for GET /queue-locks: two milliseconds. A share-partition has as
+# many at most, and is looked through at once.
+SHARE_RUNS_PER_TURN_MAX: Final = 10_000
+
+# Locks and partitions of one answer of GET /queue-locks. With the longest names this is 600 KB of JSON, which take four
+# milliseconds, and people read no more.
+QUEUE_LOCKS_PER_ANSWER_MAX: Final = 1_000
+QUEUE_PARTITIONS_PER_ANSWER_MAX: Final = 1_000
+
 # Logs whose size is read, or whose old producers are forgotten, in one turn, at a microsecond each.
 LOGS_LOOKED_AT_PER_TURN_MAX: Final = 2_000
 

@@ -136,6 +136,10 @@ class ShareLeader:
         """The share-partition, where one is in use."""
         return self._by_key.get(ShareKey(group_id, topic_id, index))
 
+    def list_of_group(self, group_id: str) -> list[SharePartition]:
+        """The share-partitions of a group that are in use."""
+        return list(self._of_groups.get(group_id, {}).values())
+
     def _forget(self, closed: SharePartition) -> None:
         key = closed.key
         if self._by_key.get(key) is closed:
@@ -202,7 +206,7 @@ class ShareLeader:
 
     def _drop_unused(self, group_id: str) -> None:
         """Forget the share-partitions of a group without sessions: the next session loads them."""
-        for share_partition in list(self._of_groups.get(group_id, {}).values()):
+        for share_partition in self.list_of_group(group_id):
             self._drop_if_unused(share_partition)
 
     def _drop_if_unused(self, share_partition: SharePartition) -> None:

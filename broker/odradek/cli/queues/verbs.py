@@ -14,6 +14,7 @@ from odradek.foundation.verb_groups import run_in
 VERBS = {
     "list": "odradek.cli.queues.verbs:list_queues",
     "describe": "odradek.cli.queues.verbs:describe",
+    "locks": "odradek.cli.queues.verbs:locks",
     "peek": "odradek.cli.queues.verbs:peek",
     "reset": "odradek.cli.queues.verbs:reset",
     "forget": "odradek.cli.queues.verbs:forget",
@@ -74,6 +75,39 @@ def describe() -> None:
       odradek queues describe resize
       odradek queues describe resize --members
       odradek queues describe --output json | jq '.[].lag'
+    """
+
+
+@click.command(cls=WatchCommand)
+@click.argument("group_id", metavar="QUEUE", shell_complete=complete_groups)
+@click.option(
+    "--admin",
+    "admin_ports",
+    multiple=True,
+    metavar="[http[s]://]HOST[:PORT]",
+    help="The --admin port of a broker, instead of port 9644 of each broker's host; may be repeated.",
+)
+@watch_option
+@session_options
+@run_in("odradek.cli.queues.locks_run")
+def locks() -> None:
+    """Show which records of a queue are locked, by which member, and for how long.
+
+    Kafka's protocol has no request for it, so this asks the port that brokers have with --admin. All brokers must
+    answer, since each knows of the partitions that it leads. One that does not is named, and the exit code is that of
+    its error. --verbose adds how many records of each partition are in flight.
+
+    The port is asked by HTTPS where the connection has TLS, with the same authorities, certificate and login, and else
+    by HTTP. `--admin http://…` and `--admin https://…` say otherwise. A login never goes over plain HTTP, and one with
+    a delegation token is not possible. A port without logins shows locks to other machines only where clients without
+    a login may describe the group.
+
+    \b
+    Examples:
+      odradek queues locks resize
+      odradek queues locks resize --watch
+      odradek queues locks resize --admin broker-1:9700 --admin broker-2:9700
+      odradek queues locks resize --output json | jq '.locks[] | select(.delivery_count > 3)'
     """
 
 

@@ -6,8 +6,9 @@ on a full disk, so `/readyz?exclude=disk` leaves the disk out, for load balancer
 Loaded only with `--admin`, since aiohttp takes longer to import than the broker takes to start. It listens before the
 logs are loaded, so that a long recovery is alive and not ready. It has the TLS and the logins of the listener that
 admin.listener.name names (`port_guard`), else none; `visible_names` says which names its callers see. POST
-/record-times (`server.http.record_times`) returns the age of records. A broker started for tests also serves
-/testing/faults (`broker.process.testing_faults`).
+/record-times (`server.http.record_times`) returns the age of records, and GET /queue-locks (`server.http.queue_locks`)
+which member of a share group has which records. A broker started for tests also serves /testing/faults
+(`broker.process.testing_faults`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from odradek.broker.process.testing_faults import Faults
 from odradek.foundation.exposition import Exposition
 from odradek.foundation.ids import ANONYMOUS
 from odradek.foundation.metrics import MetricsRegistry
+from odradek.security.authorization.acls import AclResourceType
 from odradek.server.http import broker_metrics
+from odradek.server.http.queue_locks import list_locks, parse_group
 from odradek.server.http.record_times import describable, parse_question, record_times
 from odradek.server.http.strangers import PlainSite, bad_request, parse_json
 from odradek.server.http.visible_names import AllNames, Names, may_alter, names_for, visible_samples
@@ -181,6 +184,7 @@ class AdminServer(HttpServer):
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
         router.add_post("/record-times", self._record_times)
+        router.add_get("/queue-locks", self._queue_locks)
         if self._faults is not None:
             routes = _FaultRoutes(self._faults, self.may_alter)
             router.add_post("/testing/faults", routes.add)
@@ -199,6 +203,22 @@ class AdminServer(HttpServer):
             return bad_request(error)
         visible = describable(offsets, self.names(request))
         return web.json_response(await record_times(self._broker, visible))
+
+    async def _queue_locks(self, request: web.Request) -> web.Response:
+        if self._broker.not_ready() is not None:
+            return web.Response(status=503, text=f"{self._broker.not_ready()}\n")
+        try:
+            group_id = parse_group(request.query.items())
+        except ValueError as error:
+            return bad_request(error)
+        names = self.names(request)
+        if not names.may_see(AclResourceType.GROUP, group_id):
+            return web.Response(
+                status=403,
+                text="the caller may not describe this group: it needs Describe on it, and a login where the port has "
+                "one (admin.listener.name)\n",
+            )
+        return web.json_response(await list_locks(self._broker, group_id, names))
 
     def names(self, request: web.Request) -> Names:
         return names_for(self._broker, request.remote or _NO_HOST, self._caller())
