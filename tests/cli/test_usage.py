@@ -96,6 +96,7 @@ def test_the_verbs_are_all_there() -> None:
         "mirror",
         "doctor",
         "console",
+        "top",
         "status",
         "topics",
         "groups",

@@ -108,8 +108,12 @@ def test_a_door_that_differs_is_seen() -> None:
 
 
 # Libraries of extras. What imports one of them, or a module of these, is loaded where its absence is explained.
-_OF_EXTRAS: Final = ("google", "fastavro", "pytest", "re2", "yaml", "pyspark")
-_WITH_AN_EXTRA: Final = ["odradek.client.schemas.proto_text", "odradek.testing.pytest_plugin"]
+_OF_EXTRAS: Final = ("google", "fastavro", "pytest", "re2", "yaml", "pyspark", "textual")
+_WITH_AN_EXTRA: Final = [
+    "odradek.cli.cluster.top.screen",
+    "odradek.client.schemas.proto_text",
+    "odradek.testing.pytest_plugin",
+]
 _IMPORT_ALL: Final = """
 import importlib, pkgutil, sys, odradek
 class Absent:

@@ -35,6 +35,7 @@ VERBS = {
     "status": "odradek.cli.cluster.status:status",
     "doctor": "odradek.cli.cluster.doctor:doctor",
     "console": "odradek.cli.cluster.console:console",
+    "top": "odradek.cli.cluster.top.verb:top",
     "topics": "odradek.cli.topics.verbs:topics",
     "groups": "odradek.cli.groups.verbs:groups",
     "queues": "odradek.cli.queues.verbs:queues",

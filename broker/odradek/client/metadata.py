@@ -100,11 +100,14 @@ class ClusterInfo:
 
     def partition(self, topic_partition: TopicPartition) -> PartitionInfo:
         """The partition. Raises UnknownTopicOrPartition."""
-        topic = self.topic(topic_partition.topic)
+        topic, number = self.topic(topic_partition.topic), topic_partition.partition
+        # Of 10,000 partitions each is found at its place.
+        if 0 <= number < len(topic.partitions) and topic.partitions[number].partition == number:
+            return topic.partitions[number]
         for partition in topic.partitions:
-            if partition.partition == topic_partition.partition:
+            if partition.partition == number:
                 return partition
-        raise topic.no_partition(topic_partition.partition)
+        raise topic.no_partition(number)
 
     def find_partition(self, topic_partition: TopicPartition) -> PartitionInfo | None:
         """The partition, or None if it is unknown."""

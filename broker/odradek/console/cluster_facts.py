@@ -1,4 +1,4 @@
-"""The facts of one cluster that pages show, asked through the client.
+"""The facts of one cluster that pages and `odradek top` show, asked through the client.
 
 They are its health and findings, topics with sizes, groups with lags, and details of one topic or group.
 
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from odradek.client.addresses import parse_addresses
@@ -25,7 +26,7 @@ from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.admin.queues import QueueAdmin
 from odradek.client.client import Client
 from odradek.client.consumer.oldest import timestamps_at
-from odradek.client.metadata import TopicInfo
+from odradek.client.metadata import ClusterInfo, TopicInfo
 from odradek.client.results import ConfigEntry, GroupDescription, GroupListing, ResourceType
 from odradek.console.shared_facts import SharedDetails, SharedFact
 from odradek.foundation.client_limits import BROKER_ANSWER_SECONDS_MAX
@@ -71,6 +72,8 @@ class GroupLag:
     topics: Sequence[str] = ()
     lag_by_topic: Mapping[str, int] = field(default_factory=dict)
     """Records that are not read yet. A topic whose ends are not known is missing."""
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Where it is in each partition: the records below are read, or done."""
     error: str | None = None
 
     @property
@@ -87,6 +90,8 @@ class GroupsFact:
     of_topic: Mapping[str, Sequence[GroupLag]]
     silent: Mapping[int, str]
     """Brokers that did not list their groups, and why."""
+    coordinators: Mapping[str, int] = field(default_factory=dict)
+    """The broker that listed each group."""
 
 
 class GroupPlaces(NamedTuple):
@@ -118,21 +123,33 @@ class ConsoleFacts:
     """The facts of the cluster that `client` is connected to."""
 
     def __init__(self, client: Client, *, bootstrap: str, security_protocol: str) -> None:
-        self._client = client
-        self._bootstrap = bootstrap
-        self._security_protocol = security_protocol
         self._tasks = TaskOwner("console")
         often, rarely = CONSOLE_FACTS_SECONDS_MIN, CONSOLE_FINDINGS_SECONDS_MIN
         tasks = self._tasks
         self.health: SharedFact[ClusterHealth] = SharedFact(
             "health", lambda: cluster_health(client), tasks=tasks, seconds_min=often
         )
-        self.findings = SharedFact("findings", self._find, tasks=tasks, seconds_min=rarely)
-        self.topics = SharedFact("topics", self._list_topics, tasks=tasks, seconds_min=often)
-        self.groups = SharedFact("groups", self._list_groups, tasks=tasks, seconds_min=often)
-        self.settings = SharedDetails("settings", self._describe_topic, tasks=tasks, seconds_min=often)
-        self.offsets = SharedDetails("offsets", self._list_offsets, tasks=tasks, seconds_min=often)
-        self.group = SharedDetails("group", self._describe_group, tasks=tasks, seconds_min=often)
+        self.findings: SharedFact[DoctorFindings] = SharedFact(
+            "findings",
+            lambda: find_findings(client, bootstrap=bootstrap, security_protocol=security_protocol),
+            tasks=tasks,
+            seconds_min=rarely,
+        )
+        self.topics: SharedFact[TopicsFact] = SharedFact(
+            "topics", lambda: list_topics(client), tasks=tasks, seconds_min=often
+        )
+        self.groups: SharedFact[GroupsFact] = SharedFact(
+            "groups", lambda: list_groups(client), tasks=tasks, seconds_min=often
+        )
+        self.settings: SharedDetails[Sequence[ConfigEntry]] = SharedDetails(
+            "settings", partial(_describe_topic, client), tasks=tasks, seconds_min=often
+        )
+        self.offsets: SharedDetails[Mapping[TopicPartition, tuple[int, int]]] = SharedDetails(
+            "offsets", partial(_list_offsets, client), tasks=tasks, seconds_min=often
+        )
+        self.group: SharedDetails[GroupDetail] = SharedDetails(
+            "group", partial(describe_group, client), tasks=tasks, seconds_min=often
+        )
 
     async def close(self) -> None:
         """End the questions under way."""
@@ -143,120 +160,148 @@ class ConsoleFacts:
         for fact in (self.health, self.topics, self.groups, self.settings, self.offsets, self.group):
             fact.forget()
 
-    async def _find(self) -> DoctorFindings:
-        facts = await find_facts(
-            self._client,
-            bootstrap=parse_addresses(self._bootstrap),
-            security_protocol=self._security_protocol,
-            now_ms=_now_ms,
-        )
-        found = diagnose(facts)
-        return DoctorFindings(found, find_passed(facts, found), facts.unasked)
 
-    # --- topics ---------------------------------------------------------------------------------------------------
+async def find_findings(client: Client, *, bootstrap: str, security_protocol: str) -> DoctorFindings:
+    """What the doctor's rules say now. Raises ConnectionFailed or ClientTimeout when no broker answers."""
+    facts = await find_facts(
+        client, bootstrap=parse_addresses(bootstrap), security_protocol=security_protocol, now_ms=_now_ms
+    )
+    found = diagnose(facts)
+    return DoctorFindings(found, find_passed(facts, found), facts.unasked)
 
-    async def _list_topics(self) -> TopicsFact:
-        cluster = await self._client.with_retries(lambda: self._client.refresh(None))
-        sizes: dict[TopicPartition, dict[int, int]] = {}
-        silent: dict[int, str] = {}
-        for broker, answer in (await directories(self._client, cluster.brokers)).items():
-            if isinstance(answer, OdradekError):
-                silent[broker] = str(answer)
-                continue
-            for directory in answer:
-                for key, replica in directory.replicas.items():
-                    sizes.setdefault(key, {})[broker] = replica.size_bytes
-        topics = {name: cluster.topics[name] for name in sorted(cluster.topics)}
-        return TopicsFact(topics, sizes, frozenset(cluster.brokers), silent)
 
-    async def _describe_topic(self, name: str) -> Sequence[ConfigEntry]:
-        return await ConfigAdmin(self._client).describe(ResourceType.TOPIC, name, include_documentation=True)
+# --- topics ----------------------------------------------------------------------------------------------------------
 
-    async def _list_offsets(self, topic: str) -> Mapping[TopicPartition, tuple[int, int]]:
-        """The first offset and the end of each partition that has a leader."""
-        cluster = await self._client.with_retries(lambda: self._client.refresh((topic,)))
-        keys, logs = cluster.partitions(topic), LogAdmin(self._client)
-        starts = await logs.known_offsets_at(keys, EARLIEST)
-        ends = await logs.known_offsets_at(keys, LATEST)
-        return {key: (starts[key], ends[key]) for key in keys if key in starts and key in ends}
 
-    # --- groups ---------------------------------------------------------------------------------------------------
+async def list_topics(client: Client, cluster: ClusterInfo | None = None) -> TopicsFact:
+    """All topics with their bytes. `cluster` has them where they were just asked for. Raises ConnectionFailed, …"""
+    if cluster is None:
+        cluster = await client.with_retries(lambda: client.refresh(None))
+    sizes: dict[TopicPartition, dict[int, int]] = {}
+    silent: dict[int, str] = {}
+    for broker, answer in (await directories(client, cluster.brokers)).items():
+        if isinstance(answer, OdradekError):
+            silent[broker] = str(answer)
+            continue
+        for directory in answer:
+            for key, replica in directory.replicas.items():
+                sizes.setdefault(key, {})[broker] = replica.size_bytes
+    topics = {name: cluster.topics[name] for name in sorted(cluster.topics)}
+    return TopicsFact(topics, sizes, frozenset(cluster.brokers), silent)
 
-    async def _list_groups(self) -> GroupsFact:
-        listed, silent = await self._ask_brokers_for_groups()
-        turns = asyncio.Semaphore(CONSOLE_GROUPS_AT_ONCE_MAX)
-        asked = [one for one in listed.values() if one.type != ZOOKEEPER][:CONSOLE_GROUPS_ASKED_MAX]
-        outcomes = await asyncio.gather(*(self._ask_for_places(one, turns) for one in asked))
-        places = {one.group_id: found for one, found in zip(asked, outcomes, strict=True)}
+
+async def _describe_topic(client: Client, name: str) -> Sequence[ConfigEntry]:
+    return await ConfigAdmin(client).describe(ResourceType.TOPIC, name, include_documentation=True)
+
+
+async def _list_offsets(client: Client, topic: str) -> Mapping[TopicPartition, tuple[int, int]]:
+    """The first offset and the end of each partition that has a leader."""
+    cluster = await client.with_retries(lambda: client.refresh((topic,)))
+    keys, logs = cluster.partitions(topic), LogAdmin(client)
+    starts = await logs.known_offsets_at(keys, EARLIEST)
+    ends = await logs.known_offsets_at(keys, LATEST)
+    return {key: (starts[key], ends[key]) for key in keys if key in starts and key in ends}
+
+
+# --- groups ----------------------------------------------------------------------------------------------------------
+
+
+async def list_groups(
+    client: Client,
+    *,
+    brokers: Collection[int] | None = None,
+    ends: Mapping[TopicPartition, int] | None = None,
+) -> GroupsFact:
+    """All groups with their lag. `brokers` and `ends` are given where they were just asked for; a partition without an
+    end has no lag. Raises OdradekError when no broker lists its groups.
+    """
+    if brokers is None:
+        brokers = (await client.with_retries(lambda: client.refresh(()))).brokers
+    coordinators, listed, silent = await _ask_brokers_for_groups(client, sorted(brokers))
+    turns = asyncio.Semaphore(CONSOLE_GROUPS_AT_ONCE_MAX)
+    asked = [one for one in listed.values() if one.type != ZOOKEEPER][:CONSOLE_GROUPS_ASKED_MAX]
+    outcomes = await asyncio.gather(*(_ask_for_places(client, one, turns) for one in asked))
+    places = {one.group_id: found for one, found in zip(asked, outcomes, strict=True)}
+    if ends is None:
         keys = {key for found in places.values() if not isinstance(found, str) for key in found.offsets}
-        ends = await LogAdmin(self._client).known_offsets_at(keys, LATEST)
-        groups: dict[str, GroupLag] = {}
-        of_topic: dict[str, list[GroupLag]] = {}
-        for group_id in sorted(listed):
-            found = places.get(group_id, "its offsets are not asked for")
-            groups[group_id] = progress = _compare(listed[group_id], found, ends)
-            for topic in progress.topics:
-                of_topic.setdefault(topic, []).append(progress)
-        return GroupsFact(groups, of_topic, silent)
+        ends = await LogAdmin(client).known_offsets_at(keys, LATEST)
+    groups: dict[str, GroupLag] = {}
+    of_topic: dict[str, list[GroupLag]] = {}
+    for group_id in sorted(listed):
+        found = places.get(group_id, "its offsets are not asked for")
+        groups[group_id] = progress = _compare(listed[group_id], found, ends)
+        for topic in progress.topics:
+            of_topic.setdefault(topic, []).append(progress)
+    return GroupsFact(groups, of_topic, silent, coordinators)
 
-    async def _ask_brokers_for_groups(self) -> tuple[dict[str, GroupListing], dict[int, str]]:
-        cluster = await self._client.with_retries(lambda: self._client.refresh(()))
-        brokers = sorted(cluster.brokers)
-        answers = await asyncio.gather(*(self._ask_broker_for_groups(number) for number in brokers))
-        listed: dict[str, GroupListing] = {}
-        silent: dict[int, str] = {}
-        for number, answer in zip(brokers, answers, strict=True):
-            if isinstance(answer, str):
-                silent[number] = answer
-            else:
-                listed |= {one.group_id: one for one in answer}
-        if silent and not listed and len(silent) == len(brokers):
-            raise OdradekError(f"no broker lists its groups: {silent[brokers[0]]}")
-        return listed, silent
 
-    async def _ask_broker_for_groups(self, number: int) -> Sequence[GroupListing] | str:
+async def _ask_brokers_for_groups(
+    client: Client, brokers: Sequence[int]
+) -> tuple[dict[str, int], dict[str, GroupListing], dict[int, str]]:
+    answers = await asyncio.gather(*(_ask_broker_for_groups(client, number) for number in brokers))
+    coordinators: dict[str, int] = {}
+    listed: dict[str, GroupListing] = {}
+    silent: dict[int, str] = {}
+    for number, answer in zip(brokers, answers, strict=True):
+        if isinstance(answer, str):
+            silent[number] = answer
+        else:
+            listed |= {one.group_id: one for one in answer}
+            coordinators |= {one.group_id: number for one in answer}
+    if silent and not listed and len(silent) == len(brokers):
+        raise OdradekError(f"no broker lists its groups: {silent[brokers[0]]}")
+    return coordinators, listed, silent
+
+
+async def _ask_broker_for_groups(client: Client, number: int) -> Sequence[GroupListing] | str:
+    try:
+        async with asyncio.timeout(BROKER_ANSWER_SECONDS_MAX):
+            return await GroupAdmin(client).list_of(number)
+    except TimeoutError:
+        return f"no answer within {BROKER_ANSWER_SECONDS_MAX:g} s"
+    except OdradekError as failure:
+        return str(failure)
+
+
+async def _ask_for_places(
+    client: Client, listing: GroupListing, turns: asyncio.Semaphore
+) -> GroupPlaces | str:
+    async with turns:
         try:
-            async with asyncio.timeout(BROKER_ANSWER_SECONDS_MAX):
-                return await GroupAdmin(self._client).list_of(number)
-        except TimeoutError:
-            return f"no answer within {BROKER_ANSWER_SECONDS_MAX:g} s"
+            return await _find_places(client, listing.group_id, listing.type)
         except OdradekError as failure:
             return str(failure)
 
-    async def _ask_for_places(self, listing: GroupListing, turns: asyncio.Semaphore) -> GroupPlaces | str:
-        async with turns:
-            try:
-                return await self._find_places(listing.group_id, listing.type)
-            except OdradekError as failure:
-                return str(failure)
 
-    async def _find_places(self, group_id: str, group_type: str) -> GroupPlaces:
-        if group_type == ZOOKEEPER:
-            return GroupPlaces({}, {})
-        if group_type == SHARE:
-            starts = await QueueAdmin(self._client).offsets(group_id)
-            lags = {key: one.lag for key, one in starts.items() if one.lag is not None}
-            return GroupPlaces({key: one.start for key, one in starts.items()}, lags)
-        offsets = await GroupAdmin(self._client).offsets(group_id)
-        return GroupPlaces({key: one.offset for key, one in offsets.items()}, {})
+async def _find_places(client: Client, group_id: str, group_type: str) -> GroupPlaces:
+    if group_type == ZOOKEEPER:
+        return GroupPlaces({}, {})
+    if group_type == SHARE:
+        starts = await QueueAdmin(client).offsets(group_id)
+        lags = {key: one.lag for key, one in starts.items() if one.lag is not None}
+        return GroupPlaces({key: one.start for key, one in starts.items()}, lags)
+    offsets = await GroupAdmin(client).offsets(group_id)
+    return GroupPlaces({key: one.offset for key, one in offsets.items()}, {})
 
-    async def _describe_group(self, group_id: str) -> GroupDetail:
-        group = await GroupAdmin(self._client).describe(group_id)
-        places = await self._find_places(group_id, group.type)
-        committed = places.offsets
-        keys = {*committed, *(key for member in group.members for key in member.assignment)}
-        ends = await LogAdmin(self._client).known_offsets_at(keys, LATEST)
-        behind = sorted(
-            (key for key in committed if places.find_lag(key, ends)),
-            key=lambda key: -(places.find_lag(key, ends) or 0),
-        )[:CONSOLE_WAITS_ASKED_MAX]
-        starts = await LogAdmin(self._client).known_offsets_at(behind, EARLIEST)
-        unread = {key: max(committed[key], starts[key]) for key in behind if key in starts}
-        try:
-            waits_ms = await timestamps_at(self._client, unread)
-        except TopicAuthorizationFailed:
-            waits_ms = {}  # a user may read the offsets of a topic without the right to read it
-        return GroupDetail(group, places, ends, waits_ms)
+
+async def describe_group(client: Client, group_id: str) -> GroupDetail:
+    """One group with its partitions. Raises GroupIdNotFound, …"""
+    group = await GroupAdmin(client).describe(group_id)
+    places = await _find_places(client, group_id, group.type)
+    committed = places.offsets
+    keys = {*committed, *(key for member in group.members for key in member.assignment)}
+    ends = await LogAdmin(client).known_offsets_at(keys, LATEST)
+    behind = sorted(
+        (key for key in committed if places.find_lag(key, ends)),
+        key=lambda key: -(places.find_lag(key, ends) or 0),
+    )[:CONSOLE_WAITS_ASKED_MAX]
+    starts = await LogAdmin(client).known_offsets_at(behind, EARLIEST)
+    unread = {key: max(committed[key], starts[key]) for key in behind if key in starts}
+    try:
+        waits_ms = await timestamps_at(client, unread)
+    except TopicAuthorizationFailed:
+        waits_ms = {}  # a user may read the offsets of a topic without the right to read it
+    return GroupDetail(group, places, ends, waits_ms)
 
 
 def _compare(listing: GroupListing, found: GroupPlaces | str, ends: Mapping[TopicPartition, int]) -> GroupLag:
@@ -269,6 +314,7 @@ def _compare(listing: GroupListing, found: GroupPlaces | str, ends: Mapping[Topi
     return GroupLag(
         listing=listing,
         partitions=len(found.offsets),
+        offsets=found.offsets,
         topics=sorted({key.topic for key in found.offsets}),
         lag_by_topic=lag_by_topic,
     )
