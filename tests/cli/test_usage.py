@@ -97,6 +97,7 @@ def test_the_verbs_are_all_there() -> None:
         "doctor",
         "console",
         "top",
+        "support-bundle",
         "status",
         "topics",
         "groups",

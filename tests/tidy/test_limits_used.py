@@ -17,6 +17,7 @@ LIMITS: Final = [
     ROOT / "broker" / "odradek" / "foundation" / "client_limits.py",
     ROOT / "broker" / "odradek" / "foundation" / "mirror_limits.py",
     ROOT / "broker" / "odradek" / "foundation" / "console_limits.py",
+    ROOT / "broker" / "odradek" / "foundation" / "support_limits.py",
     ROOT / "broker" / "odradek" / "foundation" / "top_limits.py",
     ROOT / "broker" / "odradek" / "foundation" / "turn_limits.py",
 ]

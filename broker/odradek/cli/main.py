@@ -36,6 +36,7 @@ VERBS = {
     "doctor": "odradek.cli.cluster.doctor:doctor",
     "console": "odradek.cli.cluster.console:console",
     "top": "odradek.cli.cluster.top.verb:top",
+    "support-bundle": "odradek.cli.cluster.bundle.verb:support_bundle",
     "topics": "odradek.cli.topics.verbs:topics",
     "groups": "odradek.cli.groups.verbs:groups",
     "queues": "odradek.cli.queues.verbs:queues",
