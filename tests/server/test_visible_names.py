@@ -25,12 +25,19 @@ HARMLESS = {
     "protocol",
     "python", "quota", "reason", "replica", "side", "source", "state", "version",
 }  # fmt: skip
+# What a client says of itself: each metric with such a label has the client's id too, whose right covers it.
+OF_CLIENTS = {
+    "attributes", "client_instance", "client_rack", "group_member_id", "metric", "node_id", "software_name",
+    "software_version",
+}  # fmt: skip
 STRANGER = "10.0.0.7"
 
 
 def test_every_label_is_known_to_be_a_name_or_harmless() -> None:
     labels = {label for metric in METRICS.values() for label in metric.labels}
-    assert labels == HARMLESS | LABEL_RESOURCES.keys()
+    assert labels == HARMLESS | OF_CLIENTS | LABEL_RESOURCES.keys()
+    for metric in METRICS.values():
+        assert "client_id" in metric.labels or OF_CLIENTS.isdisjoint(metric.labels)
 
 
 async def test_samples_have_the_names_that_the_caller_may_describe() -> None:
@@ -63,6 +70,25 @@ async def test_names_of_users_need_a_right_on_the_cluster() -> None:
     assert visible_samples(collected, names_for(broker, STRANGER)) == {}
     await guarded.allow(acl(DESCRIBE, CLUSTER, principal="User:ANONYMOUS"))
     assert visible_samples(collected, names_for(broker, STRANGER)) == collected
+
+
+async def test_pushed_metrics_need_the_rights_of_all_that_they_name() -> None:
+    metric = METRICS["odradek_client_metric"]
+    of_topic = Sample(metric, ("c", "i", "m", "seen", "0", "", ""), 1.0)
+    of_none = Sample(metric, ("c", "i", "m", "", "", "1", ""), 1.0)
+    guarded = await WholeBroker.start_guarded()
+    broker = guarded.broker
+
+    def visible() -> list[Sample]:
+        shown = visible_samples({metric: [of_topic, of_none]}, names_for(broker, STRANGER))
+        return list(shown.get(metric, []))
+
+    await guarded.allow(acl(DESCRIBE, TOPIC, "seen", principal="User:ANONYMOUS"))
+    assert visible() == []
+    await guarded.allow(acl(DESCRIBE, CLUSTER, principal="User:ANONYMOUS"))
+    assert visible() == [of_topic, of_none]
+    await guarded.take_away(acl(DESCRIBE, TOPIC, "seen", principal="User:ANONYMOUS"))
+    assert visible() == [of_none]
 
 
 async def test_what_changes_the_broker_needs_alter_on_the_cluster() -> None:

@@ -80,8 +80,11 @@ class KafkaPeer(LocalProcess):
         node_id: int = 1,
         voters: Mapping[int, int] | None = None,
         cluster_id: str = CLUSTER_ID,
+        plug_ins: Path | None = None,
     ) -> None:
-        """`voters` are a cluster's controllers, by node id their ports; without them the node is its own cluster."""
+        """`plug_ins` is a folder of classes that it may load besides.
+
+        `voters` are a cluster's controllers, by node id their ports; without them the node is its own cluster."""
         super().__init__(folder / "kafka.log")
         self.cluster_id = cluster_id
         self.folder = folder
@@ -94,6 +97,7 @@ class KafkaPeer(LocalProcess):
         self._heap = heap
         self._quick = quick
         self._version = version
+        self._plug_ins = plug_ins
         self._has_eligible_leader_replicas = has_eligible_leader_replicas
 
     @property
@@ -131,7 +135,7 @@ class KafkaPeer(LocalProcess):
         command = java_arguments(
             "kafka.Kafka",
             [str(properties)],
-            classpath=kafka_classpath(self._version),
+            classpath=self._classpath(),
             heap=self._heap,
             quick=self._quick,
             options=() if self._quick else _AS_KAFKA_STARTS,
@@ -142,6 +146,10 @@ class KafkaPeer(LocalProcess):
         self.spawn(command, env=java_environment(), cwd=self.folder)
         self.await_start(lambda: _STARTED in self.log()[before:], seconds_max=START_SECONDS_MAX)
         return time.perf_counter() - started
+
+    def _classpath(self) -> str:
+        classes = kafka_classpath(self._version)
+        return classes if self._plug_ins is None else f"{classes}:{self._plug_ins}"
 
     def stop(self, *, seconds_max: float = STOP_SECONDS_MAX) -> int:
         """SIGTERM and wait; killed when that takes too long, as it may without a quorum."""

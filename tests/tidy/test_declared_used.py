@@ -21,6 +21,7 @@ from tests.tidy.checkout import PRODUCT, ROOT, sources
 METRICS: Final = (
     ROOT / "broker/odradek/foundation/metrics.py",
     ROOT / "broker/odradek/foundation/mirror_metrics.py",
+    ROOT / "broker/odradek/foundation/telemetry_metrics.py",
     ROOT / "operator/odradek_operator/foundation/metrics.py",
 )
 KINDS: Final = frozenset(("counter", "gauge", "histogram"))

@@ -20,6 +20,7 @@ LIMITS: Final = [
     ROOT / "broker" / "odradek" / "foundation" / "support_limits.py",
     ROOT / "broker" / "odradek" / "foundation" / "top_limits.py",
     ROOT / "broker" / "odradek" / "foundation" / "turn_limits.py",
+    ROOT / "broker" / "odradek" / "foundation" / "telemetry_limits.py",
 ]
 
 

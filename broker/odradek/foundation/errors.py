@@ -381,6 +381,14 @@ class ThrottlingQuotaExceeded(RequestError):
     """A quota was exceeded; wait for the time in the answer."""
 
 
+class UnknownSubscriptionId(RequestError):
+    """The client's subscription to its metrics has changed; it asks for the new one."""
+
+
+class TelemetryTooLarge(RequestError):
+    """Pushed metrics have more bytes than the broker accepts."""
+
+
 # --- not answers on the wire ---------------------------------------------------------------------------------------
 
 

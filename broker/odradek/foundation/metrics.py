@@ -16,6 +16,7 @@ from pathlib import Path
 
 from odradek.foundation import mirror_metrics as mirror_metrics
 from odradek.foundation import share_metrics as share_metrics
+from odradek.foundation import telemetry_metrics as telemetry_metrics
 from odradek.foundation.metric_kinds import METRICS as METRICS
 from odradek.foundation.metric_kinds import Distribution as Distribution
 from odradek.foundation.metric_kinds import Metric as Metric

@@ -13,14 +13,14 @@ import pytest
 from odradek.broker.requests import parts
 from odradek.broker.requests.families import FAMILIES
 from odradek.broker.requests.parts import BrokerParts, ControllerParts
-from odradek.broker.requests.table import CONTROLLER_HANDLERS, HANDLERS, Handler
+from odradek.broker.requests.table import CONTROLLER_HANDLERS, HANDLERS, TELEMETRY_HANDLERS, Handler
 from odradek.wire.protocol.api import ApiKey
 
 ROOT = Path(parts.__file__).parent
 SHARED = {"images", "counters", "handlers", "authorizer", "optional_long_work", "long_work", "is_broker"}
 # A listener's own dispatcher answers these; they ask nothing of a broker.
 BY_LISTENERS = {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
-ALL: dict[int, Handler] = {**HANDLERS, **CONTROLLER_HANDLERS}
+ALL: dict[int, Handler] = {**HANDLERS, **TELEMETRY_HANDLERS, **CONTROLLER_HANDLERS}
 
 
 def _class_of(family: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from odradek.broker.requests.not_served import ABSENCES, EFFECTS
 from odradek.broker.requests.reference import page
-from odradek.broker.requests.table import CONTROLLER_HANDLERS, HANDLERS
+from odradek.broker.requests.table import CONTROLLER_HANDLERS, HANDLERS, TELEMETRY_HANDLERS
 from odradek.wire.protocol.api import ApiKey
 
 ROOT = Path(__file__).parents[3]
@@ -23,7 +23,7 @@ def test_the_page_is_what_the_tables_say() -> None:
 
 
 def test_each_api_is_served_or_its_absence_is_explained() -> None:
-    served = set(HANDLERS) | set(CONTROLLER_HANDLERS)
+    served = set(HANDLERS) | set(TELEMETRY_HANDLERS) | set(CONTROLLER_HANDLERS)
     assert served.isdisjoint(EFFECTS)
     assert served | set(EFFECTS) == set(ApiKey)
     assert len(EFFECTS) == sum(len(absence.apis) for absence in ABSENCES), "an API is in two rows"

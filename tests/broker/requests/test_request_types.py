@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.requests import request_types
-from odradek.broker.requests.table import CONTROLLER_HANDLERS, HANDLERS
+from odradek.broker.requests.table import CONTROLLER_HANDLERS, HANDLERS, TELEMETRY_HANDLERS
 from odradek.wire.protocol import messages
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.codec import decode_request, decode_typed_request, encode_request
@@ -16,7 +16,8 @@ from odradek.wire.protocol.framing import parse_request_header
 from odradek.wire.protocol.requests import request_type
 from odradek.wire.protocol.schema import versions_of
 
-DECODED = sorted(api for api, row in {**HANDLERS, **CONTROLLER_HANDLERS}.items() if not row.takes_frame)
+ALL = {**HANDLERS, **TELEMETRY_HANDLERS, **CONTROLLER_HANDLERS}
+DECODED = sorted(api for api, row in ALL.items() if not row.takes_frame)
 
 
 @pytest.mark.generated

@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.requests.table import HANDLERS
+from odradek.broker.requests.table import HANDLERS, TELEMETRY_HANDLERS
 from odradek.wire.protocol.api import ApiKey
 from tests.compat.golden.allowed import ALLOWED
 from tests.compat.golden.changed import CHANGED
@@ -56,6 +56,9 @@ from tests.compat.golden.stories_shares import SETTINGS as SHARES_SETTINGS
 from tests.compat.golden.stories_shares import STORIES as SHARES
 from tests.compat.golden.stories_streams import SETTINGS as STREAMS_SETTINGS
 from tests.compat.golden.stories_streams import STORIES as STREAMS
+from tests.compat.golden.stories_telemetry import SETTINGS as TELEMETRY_SETTINGS
+from tests.compat.golden.stories_telemetry import STORIES as TELEMETRY
+from tests.compat.golden.stories_telemetry import compile_receiver
 from tests.compat.golden.stories_tokens import SETTINGS as TOKENS_SETTINGS
 from tests.compat.golden.stories_tokens import STORIES as TOKENS
 from tests.compat.golden.stories_tokens import VERSIONS as TOKENS_VERSIONS
@@ -84,6 +87,7 @@ VERSIONS = {
     **SHARES,
     **SHARE_FETCHES,
     **DEAD_LETTERS,
+    **TELEMETRY,
 }
 STORIES = {
     **RECORDS,
@@ -105,7 +109,7 @@ STORIES = {
 RECORDING = os.environ.get("ODRADEK_RECORD_GOLDEN", "")
 # Its answers to the stories of KAFKA_VERSION, where they are others.
 OF_NEWEST = HERE / "of_newest"
-_OF_NEWEST_ALONE = frozenset({*NEWER, *STREAMS, *SHARES, *SHARE_FETCHES, *DEAD_LETTERS})
+_OF_NEWEST_ALONE = frozenset({*NEWER, *STREAMS, *SHARES, *SHARE_FETCHES, *DEAD_LETTERS, *TELEMETRY})
 SETTINGS_OF_STORIES = {
     **LOGINS_SETTINGS,
     **ACLS_SETTINGS,
@@ -117,6 +121,7 @@ SETTINGS_OF_STORIES = {
     **SHARES_SETTINGS,
     **SHARE_FETCHES_SETTINGS,
     **DEAD_LETTERS_SETTINGS,
+    **TELEMETRY_SETTINGS,
 }
 SETTINGS = QUICK
 
@@ -130,7 +135,13 @@ def peer(tmp_path: Path, story: str) -> Iterator[Broker | KafkaPeer]:
         version = (
             KAFKA_NEWEST_VERSION if story in _OF_NEWEST_ALONE or RECORDING == "newest" else KAFKA_VERSION
         )
-        broker = KafkaPeer(tmp_path, settings=settings, version=version, has_eligible_leader_replicas=False)
+        broker = KafkaPeer(
+            tmp_path,
+            settings=settings,
+            version=version,
+            has_eligible_leader_replicas=False,
+            plug_ins=compile_receiver(tmp_path) if story in TELEMETRY else None,
+        )
     else:
         broker = Broker(tmp_path, settings=settings)
     broker.start()
@@ -186,7 +197,7 @@ def test_every_version_of_every_api_is_compared() -> None:
     }
     offered = {
         (ApiKey(api).name, version)
-        for api, handler in HANDLERS.items()
+        for api, handler in {**HANDLERS, **TELEMETRY_HANDLERS}.items()
         for version in range(handler.version_min, handler.version_max + 1)
     }
     # Kafka has it from 4.2 on; our brokers use it among themselves.

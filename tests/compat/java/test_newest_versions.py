@@ -15,6 +15,8 @@ from zipfile import ZipFile
 import pytest
 
 from odradek.broker.requests.not_served import ABSENCES
+from odradek.broker.requests.table import TELEMETRY_HANDLERS
+from odradek.wire.protocol.api import ApiKey
 from tests.support.broker_process import CHECKOUT
 from tests.support.java import KAFKA_NEWEST_VERSION, JavaUnavailableError, kafka_classpath, run_kafka_tool
 from tests.support.peers import skip_or_fail
@@ -29,6 +31,7 @@ SINCE_4_1: Final = {
 }
 NOT_SERVED: Final = {
     **{api.kafka_name: absence.feature for absence in ABSENCES for api in absence.apis},
+    **{ApiKey(api).kafka_name: "listed with client.telemetry.enable" for api in TELEMETRY_HANDLERS},
     **SINCE_4_1,
 }
 _LINE: Final = re.compile(r"^\s+(\w+)\(\d+\): (?:UNSUPPORTED|(\d+)(?: to (\d+))?)", re.MULTILINE)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from odradek.broker.requests.table import CONTROLLER_HANDLERS, HANDLERS
+from odradek.broker.requests.table import CONTROLLER_HANDLERS, HANDLERS, TELEMETRY_HANDLERS
 from odradek.foundation.errors import DependencyError
 from odradek.wire.protocol.schema import KIO_VERSION_LIMIT, KIO_VERSION_MIN, check_kio, versions_of
 from tests.support.broker_process import CHECKOUT
@@ -36,7 +36,7 @@ def test_other_versions_are_refused_with_what_to_install(version: tuple[int | st
 
 
 def test_every_version_that_is_served_has_its_schema() -> None:
-    for api_key, handler in (*HANDLERS.items(), *CONTROLLER_HANDLERS.items()):
+    for api_key, handler in (*HANDLERS.items(), *TELEMETRY_HANDLERS.items(), *CONTROLLER_HANDLERS.items()):
         served = range(handler.version_min, handler.version_max + 1)
         assert set(served) <= set(versions_of(api_key)), handler.module
 

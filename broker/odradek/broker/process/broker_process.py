@@ -58,6 +58,7 @@ from odradek.broker.requests.parts import (
     TokenParts,
     TransactionParts,
 )
+from odradek.broker.requests.table import HANDLERS, TELEMETRY_HANDLERS
 from odradek.foundation.clock import Clock, SystemClock
 from odradek.foundation.compaction import compaction_warning
 from odradek.foundation.endpoints import Endpoint, complete
@@ -404,13 +405,14 @@ class BrokerProcess(Generic[ControlT]):
         """What the handlers of each family of requests may use."""
         settings, clock, partitions = self.settings, self.clock, self.partitions
         controller, active_controller = self.controller, self._control.active_controller
-        coordinators = self.coordinators
+        coordinators, takes_metrics = self.coordinators, settings.client_telemetry_enable
         shared = RequestParts(
             images=self.images,
             counters=self.counters,
             authorizer=self._authorizer(),
             optional_long_work=self.long_work,
             node_id=self.broker_id,
+            handlers={**HANDLERS, **TELEMETRY_HANDLERS} if takes_metrics else HANDLERS,
         )
         fetch_sessions = FetchSessionCache(
             slots=settings.max_incremental_fetch_session_cache_slots,
@@ -457,6 +459,7 @@ class BrokerProcess(Generic[ControlT]):
             share_states=ShareStateParts(shared, coordinators=coordinators),
             configs=ConfigParts(shared, broker_id=self.broker_id, settings=settings, controller=controller),
             tokens=TokenParts(shared, settings=settings, clock=clock, optional_controller=active_controller),
+            telemetry=late.telemetry_parts(shared, self._environment()) if takes_metrics else None,
             admin=admin,
             replicas=replicas,
         )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from odradek.broker.groups.zookeeper_groups import ZookeeperGroups as ZookeeperGroups
     from odradek.broker.process.access_takeover import AccessTakeover as AccessTakeover
     from odradek.broker.process.kraft_metadata import read_kraft_metadata as read_kraft_metadata
+    from odradek.broker.process.telemetry import telemetry_parts as telemetry_parts
     from odradek.broker.process.testing_faults import FaultStep as FaultStep
     from odradek.broker.quotas.connection_rates import ConnectionRates as ConnectionRates
     from odradek.broker.quotas.keys import QuotaKey as QuotaKey
@@ -57,6 +58,7 @@ else:
             "AccessTakeover": "odradek.broker.process.access_takeover",
             "read_kraft_metadata": "odradek.broker.process.kraft_metadata",
             "FaultStep": "odradek.broker.process.testing_faults",
+            "telemetry_parts": "odradek.broker.process.telemetry",
             "ConnectionRates": "odradek.broker.quotas.connection_rates",
             "QuotaKey": "odradek.broker.quotas.keys",
             "quota_tables": "odradek.broker.quotas.precedence",

@@ -114,6 +114,7 @@ FAMILIES: Final[dict[int, str]] = {
         ),
         "tokens",
     ),
+    **dict.fromkeys((ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY), "telemetry"),
 }
 
 

@@ -1,6 +1,6 @@
 """The APIs of the protocol that no handler serves, and why: one row for each, so that none is forgotten.
 
-`table.HANDLERS` has the APIs that are served. A test checks that each `ApiKey` is in exactly one of the two.
+`table` has the APIs that are served. A test checks that each `ApiKey` is in exactly one of the two.
 ApiVersions lists none of the APIs here. A request for one closes the connection, as Apache Kafka does for an
 API that it does not list. `Absence.effect` is what a client's user sees of that.
 """
@@ -22,12 +22,7 @@ class Absence(NamedTuple):
 
 ABSENCES: Final[tuple[Absence, ...]] = (
     Absence(
-        "Client telemetry (KIP-714)",
-        "Clients find the API missing and push no metrics; nothing else changes. Kafka does not list it by default.",
-        (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY),
-    ),
-    Absence(
-        "Administration of KRaft",
+        "Administration of KRaft (KIP-853)",
         "Tools such as `kafka-metadata-quorum` fail: the registry is SQLite or ZooKeeper.",
         (
             ApiKey.DESCRIBE_QUORUM,

@@ -16,6 +16,7 @@
     admin           change topics, settings, users and their rights     a single node, a controller
     replicas        elect leaders and move replicas                     a single node, a controller
     tokens          are about delegation tokens                         both
+    telemetry       are about metrics that clients push                 a broker that takes them
     shared          need no more than every request                     both
 
 The process makes one object of each family. A handler declares its family as the type of its context, and reaches
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from odradek.broker.requests.mutations import MutationQuotas
     from odradek.broker.share_states.coordinator import ShareCoordinator
     from odradek.broker.shares.leader import ShareLeader
+    from odradek.broker.telemetry.client_telemetry import ClientTelemetry
     from odradek.broker.transactions.coordinator import TransactionCoordinator
     from odradek.foundation.clock import Clock
     from odradek.foundation.settings.broker_settings import Settings
@@ -325,6 +327,12 @@ class MarkerParts(_Family):
         return self._coordinators.groups
 
 
+class TelemetryParts(_Family):
+    def __init__(self, shared: RequestParts, *, telemetry: ClientTelemetry) -> None:
+        super().__init__(shared)
+        self.telemetry: Final = telemetry
+
+
 # --- families of a broker and of a controller -----------------------------------------------------------------------
 
 
@@ -410,7 +418,7 @@ class TokenParts(_Family):
 
 
 class BrokerParts(NamedTuple):
-    """The families of a broker; `admin` and `replicas` are None in a cluster, whose brokers forward such requests."""
+    """The families of a broker; None where a broker does not serve it, or forwards its requests."""
 
     shared: RequestParts
     produce: ProduceParts
@@ -426,6 +434,7 @@ class BrokerParts(NamedTuple):
     share_states: ShareStateParts
     configs: ConfigParts
     tokens: TokenParts
+    telemetry: TelemetryParts | None
     admin: AdminParts | None
     replicas: ReplicaParts | None
 

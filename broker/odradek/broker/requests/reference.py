@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from odradek.broker.requests.not_served import ABSENCES
-from odradek.broker.requests.table import ADVERTISED_VERSION_MIN, CONTROLLER_HANDLERS, HANDLERS
+from odradek.broker.requests.table import (
+    ADVERTISED_VERSION_MIN,
+    CONTROLLER_HANDLERS,
+    HANDLERS,
+    TELEMETRY_HANDLERS,
+)
 from odradek.wire.protocol.api import ApiKey
 
 _MADE = "<!-- Made by `make reference` from the tables of handlers; edits here are lost. -->"
@@ -32,10 +37,12 @@ def _lines() -> Iterator[str]:
     yield ""
     yield "| key | API | versions |"
     yield "| ---: | --- | --- |"
-    for api_key, handler in sorted(HANDLERS.items()):
+    for api_key, handler in sorted({**HANDLERS, **TELEMETRY_HANDLERS}.items()):
         versions = f"{handler.version_min} to {handler.version_max}"
         if api_key in ADVERTISED_VERSION_MIN:
             versions += f" (listed from {ADVERTISED_VERSION_MIN[api_key]}, as Kafka does for old librdkafka)"
+        if api_key in TELEMETRY_HANDLERS:
+            versions += " (only with client.telemetry.enable)"
         yield f"| {int(api_key)} | {ApiKey(api_key).kafka_name} | {versions} |"
     yield ""
     yield "A request of another version closes the connection, as with Kafka."

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, cast
 
-from odradek.broker.requests.table import CONTROLLER_HANDLERS, HANDLERS
+from odradek.broker.requests.table import CONTROLLER_HANDLERS, HANDLERS, TELEMETRY_HANDLERS
 from odradek.wire.protocol import requests, responses
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.reading import EPOCH, default_of
@@ -31,6 +31,7 @@ from odradek.wire.protocol.schema import (
     versions_of,
 )
 
+_ALL: Final = {**HANDLERS, **TELEMETRY_HANDLERS, **CONTROLLER_HANDLERS}
 HOME: Final = Path(requests.__file__).parent
 RESPONSES_HOME: Final = Path(responses.__file__).parent
 _HEAD: Final = '''"""Requests of {what}, as handlers read them.
@@ -80,7 +81,7 @@ _NONE_FOR_ZERO: Final = ("uuid", "datetime_i64")
 
 def modules() -> dict[str, str]:
     """The source of each module, by its name in `wire.protocol.requests`."""
-    handlers = {**HANDLERS, **CONTROLLER_HANDLERS}
+    handlers = _ALL
     decoded = [ApiKey(api) for api in sorted(handlers) if not handlers[api].takes_frame]
     taken = set(_OF_THE_PRODUCT)
     return {
@@ -91,7 +92,7 @@ def modules() -> dict[str, str]:
 
 def response_modules() -> dict[str, str]:
     """The source of each module, by its name in `wire.protocol.responses`."""
-    apis = [ApiKey(api) for api in sorted({**HANDLERS, **CONTROLLER_HANDLERS})]
+    apis = [ApiKey(api) for api in sorted(_ALL)]
     taken = set(_OF_THE_PRODUCT)
     return {
         name: _response_module(

@@ -103,6 +103,12 @@ HANDLERS: Final[dict[int, Handler]] = {
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: Handler(0, 0, "shares.delete_offsets"),
 }
 
+# What a broker serves besides with client.telemetry.enable. As Kafka without a receiver, others do not list it.
+TELEMETRY_HANDLERS: Final[dict[int, Handler]] = {
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: Handler(0, 0, "get_telemetry_subscriptions"),
+    ApiKey.PUSH_TELEMETRY: Handler(0, 0, "push_telemetry"),
+}
+
 # What a cluster's broker forwards to the controller: requests that only it may decide.
 FORWARDED: Final = frozenset(
     (

@@ -124,14 +124,23 @@ def complete_partition_numbers(ctx: click.Context, param: click.Parameter, incom
     return [CompletionItem(item.value.removeprefix(before)) for item in found]
 
 
+_SUBSCRIPTIONS = "client-metrics"
+
+
 def complete_config_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
-    """The resources of the kind that the line names: topics, brokers and `default`, or groups."""
+    """The resources of the kind that the line names: topics, groups, subscriptions, or brokers and `default`."""
     kind = ctx.params.get("kind")
     if kind == "topic":
         return complete_topics(ctx, param, incomplete)
     if kind == "group":
         return complete_groups(ctx, param, incomplete)
+    if kind == _SUBSCRIPTIONS:
+        return _asking(_find_subscriptions)(ctx, param, incomplete)
     return [*complete_brokers(ctx, param, incomplete), *complete_from(ctx, param, ["default"], incomplete)]
+
+
+async def _find_subscriptions(client: Client, ctx: click.Context) -> Iterable[str]:
+    return await late.ConfigAdmin(client).list_names(late.ResourceType.CLIENT_METRICS)
 
 
 def complete_config_keys(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
@@ -143,7 +152,9 @@ def complete_config_keys(ctx: click.Context, param: click.Parameter, incomplete:
     async def find(client: Client, ctx: click.Context) -> Iterable[str]:
         # The brokers' common default lists only keys that are set; a broker lists all keys.
         of = str(min(client.cluster.brokers)) if name == "default" else str(name)
-        entries = await late.ConfigAdmin(client).describe(late.ResourceType[str(kind).upper()], of)
+        entries = await late.ConfigAdmin(client).describe(
+            late.ResourceType[str(kind).upper().replace("-", "_")], of
+        )
         return [entry.name for entry in entries]
 
     return _asking(find)(ctx, param, incomplete)

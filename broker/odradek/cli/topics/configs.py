@@ -1,4 +1,4 @@
-"""`odradek configs`: describe, set, unset for topics, brokers and groups."""
+"""`odradek configs`: list, describe, set, unset for topics, brokers, groups and subscriptions of clients' metrics."""
 
 from __future__ import annotations
 
@@ -12,14 +12,28 @@ from odradek.cli.shared.completers import (
 from odradek.cli.shared.options import session_options
 from odradek.foundation.verb_groups import VerbGroup, run_in
 
-KINDS = ("topic", "broker", "group")
+KINDS = ("topic", "broker", "group", "client-metrics")
 
 
 @click.group(cls=VerbGroup)
 def configs() -> None:
     """Describe and change the settings of topics, brokers and groups.
 
-    For `broker` the name is the broker's id, or `default` for the common default of all brokers.
+    For `broker` the name is the broker's id, or `default` for the common default of all brokers. For `client-metrics`
+    it is that of a subscription: brokers with client.telemetry.enable ask clients for its metrics.
+    """
+
+
+@configs.command("list")
+@click.argument("kind", type=click.Choice(KINDS))
+@session_options
+@run_in("odradek.cli.topics.configs_run")
+def list_configs() -> None:
+    """Show the names that can be described: of groups and subscriptions those that have settings.
+
+    \b
+    Examples:
+      odradek configs list client-metrics
     """
 
 
@@ -59,6 +73,7 @@ def set_configs() -> None:
       odradek configs set topic orders retention.ms=3600000 cleanup.policy=compact,delete
       odradek configs set broker default log.retention.ms=86400000
       odradek configs set group billing consumer.session.timeout.ms=60000
+      odradek configs set client-metrics all metrics=org.apache.kafka.producer interval.ms=60000
     """
 
 

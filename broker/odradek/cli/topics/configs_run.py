@@ -10,6 +10,17 @@ from odradek.client.results import AlterOperation, ConfigChange, ConfigEntry, Re
 DEFAULT_NAME = "default"
 
 
+def list_configs(session: CommandSession, *, kind: str) -> None:
+    names = session.run(lambda client: ConfigAdmin(client).list_names(_resource_type(kind)))
+    show(
+        session.output,
+        headers=["NAME"],
+        rows=[[name] for name in names],
+        document=names,
+        empty=f"no {kind} has settings",
+    )
+
+
 def describe(
     session: CommandSession, *, kind: str, name: str, keys: tuple[str, ...], show_all: bool, with_docs: bool
 ) -> None:
@@ -81,5 +92,9 @@ def _alter(
     say(session.output, f"{verb}  {kind} {name}: {', '.join(keys)}", document)
 
 
+def _resource_type(kind: str) -> ResourceType:
+    return ResourceType[kind.upper().replace("-", "_")]
+
+
 def _resource(kind: str, name: str) -> tuple[ResourceType, str]:
-    return ResourceType[kind.upper()], "" if kind == "broker" and name == DEFAULT_NAME else name
+    return _resource_type(kind), "" if kind == "broker" and name == DEFAULT_NAME else name

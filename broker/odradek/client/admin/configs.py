@@ -1,4 +1,4 @@
-"""Configs of topics, brokers and groups: describe with sources, and change key by key."""
+"""Configs of topics, brokers, groups and client-metrics: describe with sources, and change key by key."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
         DescribeConfigsResourceResult,
         DescribeConfigsResponse,
         DescribeConfigsResult,
+        ListConfigResourcesResponse,
     )
 
 DESCRIBE_VERSIONS = (1, 4)
 ALTER_VERSIONS = (0, 1)
 REPLACE_VERSIONS = (0, 2)
+LIST_VERSIONS = (1, 1)
 _OWN: Final = {ResourceType.TOPIC: ConfigSource.TOPIC, ResourceType.BROKER: ConfigSource.DYNAMIC_BROKER}
 _Whom = Callable[[], Awaitable[BrokerConnection]]
 
@@ -37,6 +39,22 @@ class ConfigAdmin:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+
+    async def list_names(self, resource_type: ResourceType) -> list[str]:
+        """The resources of a kind that can be described: of groups and client-metrics those that have configs.
+
+        Raises UnsupportedByBroker for brokers before Kafka 4.1.
+        """
+
+        async def attempt() -> ListConfigResourcesResponse:
+            response: ListConfigResourcesResponse = await (await self._client.any_broker()).request(
+                ApiKey.LIST_CONFIG_RESOURCES, versions=LIST_VERSIONS, resource_types=[resource_type]
+            )
+            return response
+
+        response = await self._client.with_retries(attempt)
+        raise_first([error_for(response.error_code, None, about="the list of resources")])
+        return sorted(one.resource_name for one in response.config_resources)
 
     async def describe(
         self,

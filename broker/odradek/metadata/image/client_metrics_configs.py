@@ -1,13 +1,13 @@
 """The settings of a subscription for metrics of clients (KIP-714).
 
-This broker takes no metrics, as a Kafka without a reporter. It keeps subscriptions as that Kafka does.
+They are kept and checked whether or not brokers take such metrics (`broker.telemetry`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Protocol
 
 from odradek.foundation.errors import InvalidConfig, InvalidRequest
 from odradek.foundation.limits import TOPIC_PATTERN_LENGTH_MAX
@@ -15,8 +15,17 @@ from odradek.foundation.settings.declaration import Kind, Range, Setting, Settin
 from odradek.foundation.words import nearest_name
 from odradek.metadata.image.configs import format_declared
 
-_INTERVAL: Final = "interval.ms"
-_MATCH: Final = "match"
+INTERVAL: Final = "interval.ms"
+MATCH: Final = "match"
+METRICS: Final = "metrics"
+
+
+class WholeMatcher(Protocol):
+    """A compiled expression."""
+
+    def fullmatch(self, text: str, /) -> object: ...
+
+
 _COMPILED_BYTES_MAX: Final = 1024 * 1024
 # Its own errors are INVALID_REQUEST, and those of the kind of a value INVALID_CONFIG, as with Kafka.
 _INTERVAL_MS_ALLOWED: Final = Range(100, 3_600_000)
@@ -29,22 +38,19 @@ CLIENT_METRICS_SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
                 Kind.INT,
                 300_000,
                 "The time between two pushes of metrics by a client: 100 to 3600000.",
-                key=_INTERVAL,
-                used=False,
+                key=INTERVAL,
             ),
             Setting(
                 Kind.LIST,
                 (),
                 "The clients that the subscription is for, as pairs of a name and a pattern; all when empty.",
-                key=_MATCH,
-                used=False,
+                key=MATCH,
             ),
             Setting(
                 Kind.LIST,
                 (),
                 "Beginnings of the names of metrics, or * for all; none when empty.",
-                key="metrics",
-                used=False,
+                key=METRICS,
             ),
         )
     }
@@ -70,26 +76,28 @@ def validate_client_metrics_config(values: Mapping[str, str | None]) -> dict[str
             hint = "" if nearest is None else f"; did you mean {nearest}?"
             raise InvalidRequest(f"Unknown client metrics configuration: {key}{hint}")
     texts = format_declared("client metrics", CLIENT_METRICS_SETTINGS, values)
-    if _INTERVAL in texts:
-        interval_ms: SettingValue = CLIENT_METRICS_SETTINGS[_INTERVAL].parse(texts[_INTERVAL])
+    if INTERVAL in texts:
+        interval_ms: SettingValue = CLIENT_METRICS_SETTINGS[INTERVAL].parse(texts[INTERVAL])
         wrong = _INTERVAL_MS_ALLOWED.check(interval_ms)
         if wrong is not None:
-            raise InvalidRequest(f"{_INTERVAL}={texts[_INTERVAL]}: must be {wrong}")
-    if _MATCH in texts:
-        _check_match(texts[_MATCH])
+            raise InvalidRequest(f"{INTERVAL}={texts[INTERVAL]}: must be {wrong}")
+    if MATCH in texts:
+        _check_match(texts[MATCH])
     return texts
 
 
-def _check_match(text: str) -> None:
-    """Patterns are RE2's, as those of topics: time and memory of a check have a bound."""
-    if len(text) > TOPIC_PATTERN_LENGTH_MAX:
-        raise InvalidConfig(f"{_MATCH} has {len(text)} characters, more than {TOPIC_PATTERN_LENGTH_MAX}")
+def match_patterns(pairs: Iterable[str]) -> Iterator[tuple[str, WholeMatcher]]:
+    """(name, compiled expression) of each pair. Raises InvalidConfig.
+
+    Patterns are RE2's, as those of topics: time and memory of a check have a bound.
+    """
+    if not pairs:
+        return
     import re2  # loaded with the first subscription that matches
 
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _COMPILED_BYTES_MAX
-    pairs: SettingValue = CLIENT_METRICS_SETTINGS[_MATCH].parse(text)
     for one in pairs:
         name, _, pattern = one.partition("=")
         if name.strip() not in _MATCHED or not pattern or "=" in pattern:
@@ -98,6 +106,14 @@ def _check_match(text: str) -> None:
                 f"{', '.join(sorted(_MATCHED))} and the pattern has no ="
             )
         try:
-            re2.compile(pattern.strip(), options)
+            yield name.strip(), re2.compile(pattern.strip(), options)
         except re2.error:
             raise InvalidConfig(f"Illegal client matching pattern: {one} is no RE2 expression") from None
+
+
+def _check_match(text: str) -> None:
+    if len(text) > TOPIC_PATTERN_LENGTH_MAX:
+        raise InvalidConfig(f"{MATCH} has {len(text)} characters, more than {TOPIC_PATTERN_LENGTH_MAX}")
+    pairs: SettingValue = CLIENT_METRICS_SETTINGS[MATCH].parse(text)
+    for _ in match_patterns(pairs):
+        pass

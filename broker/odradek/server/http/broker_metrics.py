@@ -6,14 +6,14 @@ import platform
 from collections import Counter
 from collections.abc import Callable, Iterator
 from heapq import nlargest
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from odradek.broker.process.broker_process import AnyBroker
 from odradek.broker.quotas.keys import QuotaKey
 from odradek.broker.quotas.meters import Meters
 from odradek.broker.replication.partition import Partition
 from odradek.broker.requests.counters import LATENCY_BOUNDS_SECONDS, RequestCounters
-from odradek.foundation import metrics
+from odradek.foundation import metrics, telemetry_metrics
 from odradek.foundation.limits import (
     LAG_LOOKUPS_PER_SCRAPE_MAX,
     LAG_TIMES_REMEMBERED_MAX,
@@ -26,6 +26,9 @@ from odradek.server.http.security_metrics import security_samples
 from odradek.server.http.share_metrics import share_samples
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.records.batch import HEADER_BYTES
+
+if TYPE_CHECKING:
+    from odradek.broker.telemetry.client_telemetry import ClientTelemetry
 
 _MS_PER_SECOND: Final = 1000
 
@@ -107,6 +110,7 @@ def register(broker: AnyBroker, registry: MetricsRegistry) -> None:
         _transactional_ids,
         quota_samples,
         share_samples,
+        _client_metrics,
         lambda serving: security_samples(serving.secured, serving.listeners),
     )
     for source in serving:
@@ -303,6 +307,44 @@ def _transactional_ids(broker: AnyBroker) -> Iterator[Sample]:
     yield metrics.TRANSACTION_MARKERS_WAITING.sample(coordinator.markers.waiting)
     yield metrics.TRANSACTION_MARKER_RETRIES.sample(coordinator.markers.retries)
     yield metrics.TRANSACTION_PARTITIONS_REFUSED.sample(coordinator.runtime.failed_partitions)
+
+
+# --- metrics of clients ---------------------------------------------------------------------------------
+
+
+def _client_metrics(broker: AnyBroker) -> Iterator[Sample]:
+    """Nothing from a broker that takes no metrics of clients."""
+    parts = broker.parts.telemetry
+    if parts is None:
+        return
+    telemetry = parts.telemetry
+    telemetry.forget_silent()
+    yield from _telemetry_counts(telemetry)
+    for client in telemetry.series:
+        name = client.labels[:2]
+        described = (
+            client.resource.get(key, "")
+            for key in ("group_id", "group_member_id", "transactional_id", "client_rack")
+        )
+        yield Sample(telemetry_metrics.CLIENT_INFO, (*client.labels, *described), 1)
+        for series, value in client.gauges.items():
+            yield Sample(telemetry_metrics.CLIENT_METRIC, (*name, *series), value)
+        for series, value in client.counters.items():
+            yield Sample(telemetry_metrics.CLIENT_COUNTER, (*name, *series), value)
+
+
+def _telemetry_counts(telemetry: ClientTelemetry) -> Iterator[Sample]:
+    series = telemetry.series
+    yield telemetry_metrics.CLIENT_INSTANCES.sample(len(telemetry.instances))
+    yield telemetry_metrics.CLIENT_INSTANCES_EVICTED.sample(telemetry.instances.evicted)
+    yield telemetry_metrics.CLIENT_METRIC_SERIES.sample(series.count)
+    yield telemetry_metrics.CLIENT_METRIC_DROPPED.sample(series.beyond_client_bound, "client")
+    yield telemetry_metrics.CLIENT_METRIC_DROPPED.sample(series.unsupported, "kind")
+    yield telemetry_metrics.CLIENT_METRIC_DROPPED.sample(series.evicted, "evicted")
+    yield telemetry_metrics.CLIENT_PUSHES.sample(telemetry.pushes)
+    yield telemetry_metrics.CLIENT_PUSHES_REFUSED.sample(telemetry.throttled, "early")
+    yield telemetry_metrics.CLIENT_PUSHES_REFUSED.sample(telemetry.unknown_subscriptions, "subscription")
+    yield telemetry_metrics.CLIENT_PUSHES_REFUSED.sample(telemetry.refused, "unreadable")
 
 
 # --- lag ------------------------------------------------------------------------------------------------

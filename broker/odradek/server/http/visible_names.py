@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 LABEL_RESOURCES: Final[Mapping[str, AclResourceType]] = {
     "topic": AclResourceType.TOPIC,
     "group": AclResourceType.GROUP,
+    "transactional_id": AclResourceType.TRANSACTIONAL_ID,
     "user": AclResourceType.CLUSTER,
     "client_id": AclResourceType.CLUSTER,
     "ip": AclResourceType.CLUSTER,
@@ -110,10 +111,29 @@ def admits_anonymous(settings: Settings) -> bool:
     return False
 
 
+class _RememberedNames:
+    """Asks once for each name: thousands of samples have the same. A sample without a topic or group names none."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._seen: dict[tuple[AclResourceType, str], bool] = {}
+
+    def may_see(self, resource_type: AclResourceType, name: str) -> bool:
+        if resource_type is AclResourceType.CLUSTER:
+            name = _CLUSTER_NAME
+        elif not name:
+            return True
+        seen = self._seen.get((resource_type, name))
+        if seen is None:
+            seen = self._seen[resource_type, name] = self._names.may_see(resource_type, name)
+        return seen
+
+
 def visible_samples(collected: Mapping[Metric, Iterable[Sample]], names: Names) -> dict[Metric, list[Sample]]:
     """The samples without those that have a name that the caller may not see."""
     if isinstance(names, AllNames):
         return {metric: list(samples) for metric, samples in collected.items()}
+    visible = _RememberedNames(names).may_see
     found: dict[Metric, list[Sample]] = {}
     for metric, samples in collected.items():
         named = [
@@ -124,7 +144,7 @@ def visible_samples(collected: Mapping[Metric, Iterable[Sample]], names: Names) 
         seen = [
             sample
             for sample in samples
-            if all(names.may_see(resource_type, sample.labels[position]) for position, resource_type in named)
+            if all(visible(resource_type, sample.labels[position]) for position, resource_type in named)
         ]
         if seen or not named:
             found[metric] = seen

@@ -187,6 +187,9 @@ CHECKS: Final[dict[int, Check[Never]]] = {
     ApiKey.ALLOCATE_PRODUCER_IDS: _BROKERS_ONLY,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: groups.heartbeat_of_subscription,
     ApiKey.CONSUMER_GROUP_DESCRIBE: groups.describe_consumer_groups,
+    # As in Kafka: a client pushes what it is asked for.
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: nothing,
+    ApiKey.PUSH_TELEMETRY: nothing,
     ApiKey.LIST_CONFIG_RESOURCES: whole(on_cluster(AclOperation.DESCRIBE_CONFIGS)),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: topics.describe_partitions,
     ApiKey.STREAMS_GROUP_HEARTBEAT: streams.heartbeat_of_topology,

@@ -38,7 +38,6 @@ _FAMILIES: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("Kafka's metadata quorum (KRaft)", ("initial.broker.registration.", "server.max.startup.")),
     ("Kafka's metadata quorum (KRaft)", ("unclean.leader.election.interval.",)),
     ("metrics of the Java virtual machine", ("kafka.metrics.", "metric")),
-    ("metrics that clients push", ("telemetry.",)),
     ("waiting to write the commits of several groups at once", ("group.coordinator.append.",)),
     ("periodic matching of patterns (they are matched when topics change)", ("group.consumer.regex.",)),
     ("a separate round for start offsets (they are written with the recovery points)", ("log.flush.",)),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import ClassVar, Final
+from uuid import UUID
 
 from odradek.wire.protocol.api import ApiKey
 
@@ -182,6 +183,20 @@ class AlterUserScramCredentialsRequest:
     upsertions: tuple[ScramCredentialUpsertion, ...]
 
 
+class GetTelemetrySubscriptionsRequest:
+    __slots__ = ()
+    client_instance_id: UUID | None
+
+
+class PushTelemetryRequest:
+    __slots__ = ()
+    client_instance_id: UUID | None
+    subscription_id: int
+    terminating: bool
+    compression_type: int
+    metrics: bytes
+
+
 TYPES: Final[dict[int, type]] = {
     ApiKey.SASL_HANDSHAKE: SaslHandshakeRequest,
     ApiKey.DESCRIBE_ACLS: DescribeAclsRequest,
@@ -196,4 +211,6 @@ TYPES: Final[dict[int, type]] = {
     ApiKey.ALTER_CLIENT_QUOTAS: AlterClientQuotasRequest,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: DescribeUserScramCredentialsRequest,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: AlterUserScramCredentialsRequest,
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: GetTelemetrySubscriptionsRequest,
+    ApiKey.PUSH_TELEMETRY: PushTelemetryRequest,
 }

@@ -6,6 +6,7 @@ Written by `odradek.broker.requests.request_types`; edits are lost.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from odradek.wire.protocol.responses import Response
 
@@ -192,3 +193,20 @@ class AlterUserScramCredentialsResult(Response):
 class AlterUserScramCredentialsResponse(Response):
     throttle_time: timedelta | int
     results: tuple[AlterUserScramCredentialsResult, ...]
+
+
+class GetTelemetrySubscriptionsResponse(Response):
+    throttle_time: timedelta | int
+    error_code: int
+    client_instance_id: UUID | None
+    subscription_id: int
+    accepted_compression_types: tuple[int, ...]
+    push_interval: timedelta | int
+    telemetry_max_bytes: int
+    delta_temporality: bool
+    requested_metrics: tuple[str, ...]
+
+
+class PushTelemetryResponse(Response):
+    throttle_time: timedelta | int
+    error_code: int
