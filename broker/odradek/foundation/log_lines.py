@@ -45,16 +45,16 @@ class Lines(Protocol):
 
 
 class TextLines(logging.Formatter):
-    """Lines for people."""
+    """Lines for people. Fields of a record stand behind its message, as `topic=orders`."""
 
     def lines(self, record: logging.LogRecord, trace: list[str]) -> Iterator[str]:
-        yield cut(self.format(record))
+        yield cut(self.format(record) + "".join(f" {name}={_word(value)}" for name, value in _fields(record)))
         for line in trace:
             yield cut(line)
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, and the trace if there is one.
+    """One JSON object a line: time, level, logger, message, the fields of the record, and the trace if there is one.
 
     A trace that does not fit follows in further objects, whose message counts them.
     """
@@ -68,7 +68,7 @@ class JsonLines(logging.Formatter):
         }
 
     def lines(self, record: logging.LogRecord, trace: list[str]) -> Iterator[str]:
-        fields = self.fields(record)
+        fields: dict[str, object] = {**self.fields(record), **dict(_fields(record))}
         if not trace:
             yield _json(fields, "message")
             return
@@ -258,9 +258,9 @@ def _lines_max(record: logging.LogRecord) -> int:
     return LOG_TRACES_OF_KIND_PER_MINUTE_MAX if record.exc_info else LOG_LINES_OF_KIND_PER_MINUTE_MAX
 
 
-def _json(fields: dict[str, str], longest: str) -> str:
+def _json(fields: dict[str, object], longest: str) -> str:
     """`fields` as one object within the bound, the one named `longest` truncated as far as it takes."""
-    text = fields[longest]
+    text = str(fields[longest])
     kept = LOG_LINE_BYTES_MAX
     while True:
         line = json.dumps(fields, ensure_ascii=False)
@@ -268,6 +268,27 @@ def _json(fields: dict[str, str], longest: str) -> str:
             return line
         kept = kept * 3 // 4
         fields = {**fields, longest: f"{text[:kept]}… ({len(text)} characters)"}
+
+
+def _fields(record: logging.LogRecord) -> Iterator[tuple[str, object]]:
+    """What a record has beside its message, as `extra={"fields": …}`. Its caller bounds it (`printable_start`)."""
+    yield from getattr(record, "fields", {}).items()
+
+
+def _word(value: object) -> str:
+    """A value as one word: a text with blanks or quotes stands in quotes."""
+    text = str(value)
+    is_plain = text and not any(one in text for one in ' "=')
+    return text if is_plain else json.dumps(text, ensure_ascii=False)
+
+
+def printable_start(text: str, bytes_max: int) -> str:
+    """The beginning of a text that a client chose, in printable characters of at most this many bytes."""
+    printable = _printable(text[:bytes_max])
+    data = printable.encode("utf-8", "backslashreplace")
+    if len(data) <= bytes_max and len(text) <= bytes_max:
+        return printable
+    return data[: bytes_max - len("…".encode())].decode("utf-8", "ignore") + "…"
 
 
 def _parts(lines: list[str], size_max: int) -> list[str]:

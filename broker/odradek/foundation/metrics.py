@@ -4,8 +4,7 @@ Components count with plain integers and do not import this module. The process 
 function that a scrape calls and that yields samples of declared metrics, `REQUESTS.sample(n, api)`. So counting costs
 an addition, and the scrape pays for the rest.
 
-What it leaves out: the format. `odradek.foundation.exposition` writes samples with prometheus_client. A broker without
-`--admin` never imports that, which keeps the start short.
+`odradek.foundation.exposition` writes samples with prometheus_client, which a broker without `--admin` never imports.
 """
 
 from __future__ import annotations
@@ -38,6 +37,10 @@ LONG_TURNS = _counter(
     "odradek_long_turns_total",
     "Turns of the event loop in which a request held up all others for more than 20 ms; the log names some.",
     "api",
+)
+SLOW_REQUESTS = _counter("odradek_slow_requests_total", "Requests slower than slow.request.log.ms.", "api")
+SLOW_REQUESTS_NOT_LOGGED = _counter(
+    "odradek_slow_requests_not_logged_total", "Slow requests without a line: the log has 60 a minute at most."
 )
 REQUEST_BYTES = _counter("odradek_request_bytes_total", "Bytes of requests, without their sizes.", "api")
 RESPONSE_BYTES = _counter("odradek_response_bytes_total", "Bytes of answers, sizes included.", "api")
@@ -374,7 +377,6 @@ QUOTA_CLIENT_THROTTLE_SECONDS = _gauge(
     "user",
     "client_id",
 )
-
 QUOTA_IP_THROTTLE_SECONDS = _gauge(
     "odradek_quota_ip_throttle_seconds",
     "Seconds that refused connections of an address were held, for those with the most.",

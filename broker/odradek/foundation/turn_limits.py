@@ -11,6 +11,12 @@ LONG_TURN_LINES_PER_MINUTE_MAX: Final = 10
 # Characters of a client id in such a line: clients choose up to 32,767.
 CLIENT_ID_CHARACTERS_LOGGED_MAX: Final = 256
 
+# Lines about slow requests in a minute, and as many at once: a broker whose disk stalls is slow for all its clients.
+SLOW_REQUEST_LINES_PER_MINUTE_MAX: Final = 60
+
+# Bytes of each text that a client chose in such a line, which has five of them: together they fit into a line.
+SLOW_REQUEST_TEXT_BYTES_MAX: Final = 160
+
 # Time that the requests of one connection may take of a turn, after the first one: connections take turns.
 CONNECTION_TURN_SECONDS_MAX: Final = 0.005
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from odradek.foundation import words
 from odradek.foundation.errors import OdradekError
@@ -42,6 +42,7 @@ class Connection:
         "produce_right",
         "requests",
         "state",
+        "waiting_since",
     )
 
     def __init__(
@@ -73,6 +74,8 @@ class Connection:
         """State of `broker.requests.rights`, likewise."""
         self.lost_callbacks: dict[str, Callable[[], None]] | None = None
         """What is called once the connection has ended, by a name that each caller chooses; None for nothing."""
+        self.waiting_since = 0.0
+        """Since when its received requests wait for their turn, in monotonic seconds; 0 while none waits."""
         self.requests = 0
         self.bytes_in = 0
         self.bytes_out = 0
@@ -110,6 +113,16 @@ class Connection:
 
     def __repr__(self) -> str:
         return f"connection {self.id} of {self.peer[0]}:{self.peer[1]} to {self.listener_name}"
+
+
+class SendWatch(Protocol):
+    """Learns which answers took long until they were sent."""
+
+    @property
+    def slow_seconds(self) -> float: ...
+
+    def note_slow_send(self, connection: Connection, head: bytes, seconds: float) -> None:
+        """`head` is the beginning of the request: API, version and correlation id."""
 
 
 # Called with each frame, without its size. The transport never reuses the memory of a frame.

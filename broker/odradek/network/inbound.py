@@ -39,7 +39,7 @@ from odradek.foundation.turn_limits import (
     PIPELINED_REQUESTS_AT_ONCE_MAX,
     REQUEST_BYTES_AT_ONCE_MAX,
 )
-from odradek.network.connection import Dispatch
+from odradek.network.connection import Dispatch, SendWatch
 from odradek.network.connection_states import (
     CLOSING,
     DRAINED,
@@ -74,6 +74,8 @@ from odradek.wire.protocol.framing import FrameReader
 
 # Answers of one turn up to this many bytes are joined into one write; larger ones are written without a copy.
 _JOINED_BYTES_MAX: Final = 64 * 1024
+# API, version and correlation id of a request.
+_HEAD_BYTES: Final = 8
 _PRODUCE: Final = int(ApiKey.PRODUCE).to_bytes(2, "big")
 
 
@@ -107,9 +109,12 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         "_output",
         "_pending_bytes",
         "_queued_bytes",
+        "_sends",
         "_source",
         "_tasks",
         "_turns",
+        "_unsent_head",
+        "_unsent_since",
         "admitted_ip",
         "is_active",
     )
@@ -132,6 +137,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         executor: Executor | None = None,
         sendfile: bool = False,
         login: LoginBounds | None = None,
+        sends: SendWatch | None = None,
         now: Callable[[], float] = monotonic,
     ) -> None:
         """`now` is in seconds: one that stands still lets each turn answer as many requests as its number allows."""
@@ -169,6 +175,10 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         self._frames_bytes = 0
         self._pending_bytes = 0
         self._queued_bytes = 0  # of answers that are ready, in `_answers`
+        # The first request whose answer could not be sent at once, until all is sent.
+        self._sends = sends
+        self._unsent_head = b""
+        self._unsent_since = 0.0
 
     # --- what the transport calls -------------------------------------------------------------------------
 
@@ -228,6 +238,8 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         self.is_active = True
         if self._out:
             self._pump()
+        elif self._unsent_since:
+            self._end_unsent()
         self._resume()
 
     # --- requests -----------------------------------------------------------------------------------------
@@ -267,7 +279,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
                 self._send_ready(ready, ready_bytes)
                 ready, ready_bytes = [], 0
             if reply is not None and (type(reply) is not bytes or answers):
-                self._enqueue(reply, request_bytes=len(frame))
+                self._enqueue(reply, frame)
             if count < len(frames) and self._is_blocked():
                 break
         self._is_dispatching = False
@@ -299,6 +311,8 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
 
     def _schedule(self) -> None:
         """Answer, in this connection's turn, frames that nothing else delays."""
+        if self._frames and not self.waiting_since:
+            self.waiting_since = monotonic()
         if self._frames and self._input not in TURN_IS_DUE and not self._is_blocked():
             self._pause_reading()
             self._input = TURN_AWAITED[self._input]
@@ -319,6 +333,8 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
             else:
                 frames = [waiting.popleft() for _ in range(REQUESTS_PER_TURN_MAX)]
             self._answer(frames)
+        if not waiting:
+            self.waiting_since = 0.0
         if not waiting and self._reader.has_more and self._life is OPEN:
             waiting.extend(self._reader.more())
             self._schedule()
@@ -352,6 +368,8 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
     def release(self) -> None:
         self._holds -= 1
         if not self._holds and self._life is not LOST:
+            # Until now they waited for their own client: for its large request, or for its quota.
+            self.waiting_since = monotonic() if self._frames else 0.0
             self._loop.call_soon(self._resume)
 
     def _pause_reading(self) -> None:
@@ -361,11 +379,13 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
 
     # --- answers ------------------------------------------------------------------------------------------
 
-    def _enqueue(self, answer: Frame | Pending[Frame | None], *, request_bytes: int) -> None:
+    def _enqueue(self, answer: Frame | Pending[Frame | None], request: memoryview) -> None:
         """Queue an answer behind those of earlier requests, or send it when there are none."""
         if type(answer) is Pending:
             queued = QueuedAnswer()
             queued.pending = answer
+            queued.head = bytes(request[:_HEAD_BYTES])
+            request_bytes = len(request)
             if request_bytes >= REQUEST_BYTES_COUNTED_MIN:
                 queued.request_bytes = request_bytes
                 self._pending_bytes += request_bytes
@@ -376,8 +396,11 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         if not self._answers:
             self._add_to_output(answer)
             self._pump()
+            if self._out or self._output is not FLOWING:
+                self._begin_unsent(bytes(request[:_HEAD_BYTES]))
             return
         queued = QueuedAnswer()
+        queued.head = bytes(request[:_HEAD_BYTES])
         self._answers.append(queued)
         queued.make_ready(answer)
         self._queued_bytes += queued.bytes
@@ -412,6 +435,8 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
             if first.frame is not None:
                 self._add_to_output(first.frame)
         self._pump()
+        if self._out or self._output is not FLOWING:
+            self._begin_unsent(queued.head)
         self._resume()
         if self._life is CLOSING:
             self._close_when_done()
@@ -455,6 +480,20 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
             sent_in_turn += sent + SENT_PART_BYTES
             self.bytes_out += sent
             self.is_active = True
+        if self._unsent_since and not out and self._output is FLOWING:
+            self._end_unsent()
+
+    def _begin_unsent(self, head: bytes) -> None:
+        """Note since when the answer to the request that begins so waits to be sent, unless an earlier one does."""
+        if not self._unsent_since and self._sends is not None:
+            self._unsent_since = monotonic()
+            self._unsent_head = head
+
+    def _end_unsent(self) -> None:
+        seconds = monotonic() - self._unsent_since
+        self._unsent_since = 0.0
+        if self._sends is not None and seconds > self._sends.slow_seconds:
+            self._sends.note_slow_send(self, self._unsent_head, seconds)
 
     def _pump_again(self) -> None:
         self._output = TURN_BEGUN[self._output]

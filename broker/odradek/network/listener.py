@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from odradek.foundation.limits import LISTEN_BACKLOG_DEFAULT
 from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.foundation.tasks import TaskOwner
-from odradek.network.connection import Dispatch
+from odradek.network.connection import Dispatch, SendWatch
 from odradek.network.flow_control import Admission, Arrive
 from odradek.network.inbound import InboundConnection
 from odradek.network.login_bounds import LoginBounds
@@ -67,7 +67,7 @@ class Listener:
     socket.request.max.bytes, `idle_ms_max` connections.max.idle.ms (negative for never). Slices that are
     not in the page cache are read on `executor` (None: the loop's own). With `sendfile` the kernel sends
     large slices where it can, but never below `tls`. `login` bounds clients until `dispatch` admits them.
-    `memory` bounds requests together with those of the process's other listeners.
+    `memory` bounds requests together with those of the process's other listeners. `sends` learns of slow ones.
     """
 
     def __init__(
@@ -87,6 +87,7 @@ class Listener:
         tls: TlsListening | None = None,
         login: LoginBounds | None = None,
         memory: RequestMemory | None = None,
+        sends: SendWatch | None = None,
         now: Callable[[], float] = monotonic,
     ) -> None:
         self.name = name
@@ -103,6 +104,7 @@ class Listener:
         self._tls = tls
         self._login = login
         self._memory = memory or RequestMemory(-1, request_bytes_max=frame_bytes_max)
+        self._sends = sends
         self._now = now
         self._turns: RequestTurns | None = None
         self._handshakes: Handshakes | None = None
@@ -299,6 +301,7 @@ class Listener:
             executor=self._executor,
             sendfile=self._sendfile,
             login=self._login,
+            sends=self._sends,
             now=self._now,
         )
 

@@ -246,10 +246,10 @@ class QueuedAnswer:
     """An answer of a connection that waits: for its own result, or for those of earlier requests.
 
     `frame` is the answer once it is ready, of `bytes` in memory; None when none is due. `request_bytes` are those of
-    its request that count until then.
+    its request that count until then, and `head` is how it begins.
     """
 
-    __slots__ = ("bytes", "frame", "is_ready", "pending", "request_bytes")
+    __slots__ = ("bytes", "frame", "head", "is_ready", "pending", "request_bytes")
 
     def __init__(self) -> None:
         self.pending: Pending[Frame | None] | None = None
@@ -257,6 +257,7 @@ class QueuedAnswer:
         self.is_ready = False
         self.bytes = 0
         self.request_bytes = 0
+        self.head = b""
 
     def make_ready(self, frame: Frame | None) -> None:
         self.frame = frame

@@ -481,6 +481,7 @@ class BrokerProcess(Generic[ControlT]):
             tls=self.secured.tls(name),
             login=self.secured.login_bounds(name),
             memory=memory,
+            sends=dispatcher,
             now=self.clock.monotonic_seconds,
         )
         try:
@@ -520,6 +521,7 @@ class BrokerProcess(Generic[ControlT]):
             self._apply_producer_rules(current)
             self.log_manager.directories.cordoned = frozenset(current.cordoned_log_dirs)
             self.connection_watch.apply()
+            self.counters.log_slow_requests(current.slow_request_log_ms)
 
         apply(self.settings, self.dynamic_settings.current)
         self._closing.callback(self.dynamic_settings.subscribe(apply))

@@ -6,8 +6,10 @@ The time of a request is from its frame to its answer; a fetch's includes its wa
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
+from odradek.foundation.turn_limits import TURN_SECONDS_MAX
 from odradek.wire.protocol.api import API_KEY_MAX
 
 # Upper bounds of the latency buckets in seconds; the last bucket is for all above.
@@ -28,6 +30,7 @@ class ApiCounters:
         "requests",
         "response_bytes",
         "seconds",
+        "slow",
     )
 
     def __init__(self) -> None:
@@ -38,13 +41,23 @@ class ApiCounters:
         self.request_bytes = 0
         self.response_bytes = 0
         self.seconds = 0.0
+        self.slow = 0
+        """Requests that took longer than `slow.request.log.ms` allows."""
         self.buckets = [0] * (len(LATENCY_BOUNDS_SECONDS) + 1)
 
 
 class RequestCounters:
-    """The counts of every API, and of requests that could not be read."""
+    """The counts of every API, of requests that could not be read, and of those that were slow."""
 
-    __slots__ = ("by_api", "denied", "large", "malformed")
+    __slots__ = (
+        "by_api",
+        "denied",
+        "large",
+        "looked_at_seconds",
+        "malformed",
+        "slow_not_logged",
+        "slow_seconds",
+    )
 
     def __init__(self) -> None:
         self.by_api: tuple[ApiCounters, ...] = tuple(ApiCounters() for _ in range(API_KEY_MAX + 1))
@@ -53,3 +66,15 @@ class RequestCounters:
         self.malformed = 0
         self.denied = 0
         """Operations that the authorizer denied."""
+        self.slow_not_logged = 0
+        """Slow requests beyond the bound of lines."""
+        self.slow_seconds: float
+        """A request that takes longer is slow."""
+        self.looked_at_seconds: float
+        """A request that is answered at once and takes longer is looked at: it is slow, or its turn is long."""
+        self.log_slow_requests(-1)
+
+    def log_slow_requests(self, milliseconds: int) -> None:
+        """Take requests for slow that take longer; none if it is negative."""
+        self.slow_seconds = milliseconds / 1000 if milliseconds >= 0 else math.inf
+        self.looked_at_seconds = min(TURN_SECONDS_MAX, self.slow_seconds)

@@ -24,7 +24,7 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
-from odradek.broker.requests import failures
+from odradek.broker.requests import failures, late
 from odradek.broker.requests.context import AnyContext, PartContext, RequestContext
 from odradek.broker.requests.counters import LATENCY_BOUNDS_SECONDS, ApiCounters
 from odradek.broker.requests.families import AllParts, parts_for
@@ -53,6 +53,7 @@ from odradek.wire.protocol.messages import Message
 if TYPE_CHECKING:
     from odradek.broker.replication.blocking import BlockingWork
     from odradek.broker.requests.long_requests import LargeRequest
+    from odradek.broker.requests.slow_requests import SlowRequests
 
 logger = logging.getLogger(__name__)
 _long_turns: Final = RateLimitedLog(
@@ -111,6 +112,7 @@ class Dispatcher:
         shared = parts.shared
         self._all_counters = shared.counters
         self._counters = shared.counters.by_api
+        self._slow_requests: SlowRequests | None = None
         # A controller that is not the active one has none.
         self._long_work: BlockingWork | None = shared.optional_long_work
         self._table = shared.handlers if table is None else table
@@ -168,8 +170,12 @@ class Dispatcher:
         except Exception as error:
             reply = self._answer_failure(error, request, context)
         seconds = monotonic() - started
-        if seconds > TURN_SECONDS_MAX:
-            self._note_long_turn(context, seconds)
+        if seconds > self._all_counters.looked_at_seconds or connection.waiting_since:
+            if seconds > TURN_SECONDS_MAX:
+                self._note_long_turn(context, seconds)
+            queued = _seconds_queued(context)
+            if seconds + queued > self._all_counters.slow_seconds:
+                self._note_slow_request(request, context, reply, seconds, queued)
         _count_answer(counters, reply, seconds)
         return reply
 
@@ -185,7 +191,8 @@ class Dispatcher:
         answer.time_steps(
             lambda seconds: self._note_long_turn(context, seconds), seconds_max=TURN_SECONDS_MAX
         )
-        return answer.then(lambda reply: self._count_reply(reply, context))
+        queued = _seconds_queued(context)
+        return answer.then(lambda reply: self._count_reply(reply, frame, context, queued))
 
     async def _large(self, frame: memoryview, context: AnyContext) -> Frame | None:
         from odradek.broker.requests.long_requests import LargeRequest
@@ -255,6 +262,27 @@ class Dispatcher:
             TURN_SECONDS_MAX * 1000,
         )
 
+    # --- slow requests -----------------------------------------------------------------------------------------------
+
+    @property
+    def slow_seconds(self) -> float:
+        return self._all_counters.slow_seconds
+
+    def note_slow_send(self, connection: Connection, head: bytes, seconds: float) -> None:
+        """Note that a connection took this long until it had sent the answer to the request that begins so."""
+        self._notes_of_slow_requests().note_send(connection, head, seconds)
+
+    def _note_slow_request(
+        self, request: object, context: AnyContext, reply: Frame | None, seconds: float, queued: float
+    ) -> None:
+        self._notes_of_slow_requests().note(request, context, reply, handling=seconds, queued=queued)
+
+    def _notes_of_slow_requests(self) -> SlowRequests:
+        """What notes slow requests; most processes never load it."""
+        if self._slow_requests is None:
+            self._slow_requests = late.SlowRequests(self._all_counters)
+        return self._slow_requests
+
     def change_steps(self, change: Callable[[tuple[AnyStep, ...]], Sequence[AnyStep]]) -> None:
         """Replace the steps by what `change` makes of them, for all requests from now on."""
         self._steps = tuple(change(self._steps))
@@ -277,6 +305,9 @@ class Dispatcher:
     ) -> Pending[Frame | None]:
         """The frame once the answer is settled. A cancelled answer is not counted."""
         counters = self._counters[context.header.api_key]
+        # Without a call more for each answer: `_seconds_queued`, `_count_reply`.
+        since = context.connection.waiting_since
+        queued = context.received_at - since if since else 0.0
 
         def make_reply(ready: Message | Frame | None) -> Frame | None:
             reply: Frame | None
@@ -287,7 +318,10 @@ class Dispatcher:
                     reply = self._encode_answer(ready, context.header)
                 except Exception as error:
                     reply = self._answer_failure(error, request, context)
-            _count_answer(counters, reply, monotonic() - context.received_at)
+            seconds = monotonic() - context.received_at
+            if seconds + queued > self._all_counters.slow_seconds:
+                self._note_slow_request(request, context, reply, seconds, queued)
+            _count_answer(counters, reply, seconds)
             return reply
 
         answer.time_steps(
@@ -295,11 +329,19 @@ class Dispatcher:
         )
         return answer.then(
             make_reply,
-            failed=lambda error: self._count_reply(self._answer_failure(error, request, context), context),
+            failed=lambda error: self._count_reply(
+                self._answer_failure(error, request, context), request, context, queued
+            ),
         )
 
-    def _count_reply(self, reply: Frame | None, context: AnyContext) -> Frame | None:
-        _count_answer(self._counters[context.header.api_key], reply, monotonic() - context.received_at)
+    def _count_reply(
+        self, reply: Frame | None, request: object, context: AnyContext, queued: float
+    ) -> Frame | None:
+        """Count an answer that was not given at once, `queued` seconds after its request had come."""
+        seconds = monotonic() - context.received_at
+        if seconds + queued > self._all_counters.slow_seconds:
+            self._note_slow_request(request, context, reply, seconds, queued)
+        _count_answer(self._counters[context.header.api_key], reply, seconds)
         return reply
 
     def _answer_failure(self, error: Exception, request: object, context: AnyContext) -> bytes:
@@ -344,6 +386,12 @@ class Dispatcher:
             f"{name} version {header.api_version} is not served; versions "
             f"{self._version_min[header.api_key]} to {self._version_max[header.api_key]} are"
         )
+
+
+def _seconds_queued(context: AnyContext) -> float:
+    """How long a request had waited when it was dispatched."""
+    since = context.connection.waiting_since
+    return max(0.0, context.received_at - since) if since else 0.0
 
 
 def _with(step: Step, handle: Handle) -> Handle:

@@ -70,6 +70,7 @@ class ControllerProcess:
         self._tasks = TaskOwner(f"controller-{self.id}")
         self._election: ControllerElection
         self.counters = RequestCounters()
+        self.counters.log_slow_requests(settings.slow_request_log_ms)
         self.dispatcher = ControllerDispatcher(self.counters)
         self.secured: SecuredListeners
         """TLS and logins of its listener."""

@@ -144,6 +144,7 @@ def _requests(all_counters: RequestCounters) -> Iterator[Sample]:
         yield metrics.REQUESTS.sample(counters.requests, api)
         yield metrics.REQUEST_FAILURES.sample(counters.failures, api)
         yield metrics.LONG_TURNS.sample(counters.long_turns, api)
+        yield metrics.SLOW_REQUESTS.sample(counters.slow, api)
         yield metrics.REQUEST_BYTES.sample(counters.request_bytes, api)
         yield metrics.RESPONSE_BYTES.sample(counters.response_bytes, api)
         yield metrics.REQUEST_SECONDS.distribution(
@@ -151,6 +152,7 @@ def _requests(all_counters: RequestCounters) -> Iterator[Sample]:
         )
     yield metrics.MALFORMED_REQUESTS.sample(all_counters.malformed)
     yield metrics.DENIED_OPERATIONS.sample(all_counters.denied)
+    yield metrics.SLOW_REQUESTS_NOT_LOGGED.sample(all_counters.slow_not_logged)
 
 
 def _waiting(broker: AnyBroker) -> Iterator[Sample]:

@@ -95,6 +95,13 @@ class ConnectionSettings:
     max_connections_per_ip_overrides: str = text(
         "", "Exceptions to max.connections.per.ip, as address:count parted by commas.", scope=CLUSTER_WIDE
     )
+    slow_request_log_ms: int = long(
+        10_000,
+        "A request that takes longer is named in the log, without the time that it wants to wait; -1 for none. By "
+        "default clients give up after 30 seconds.",
+        -1,
+        scope=CLUSTER_WIDE,
+    )
     connections_max_idle_ms: int = long(600_000, "A connection without a request for this long is closed.")
     request_timeout_ms: int = integer(30_000, "How long the broker waits for answers to its own requests.")
     fetch_max_bytes: int = integer(
