@@ -215,3 +215,21 @@ async def test_a_group_is_not_given_values_outside_the_bounds_of_the_broker(chan
     broker = await WholeBroker.start()
     assert await alter(broker, "g", change) == 40
     assert (await described(broker, "g"))["consumer.session.timeout.ms"] == "45000"
+
+
+@pytest.mark.parametrize(
+    ("key", "lowest", "highest"),
+    [
+        ("consumer.heartbeat.interval.ms", 5_000, 15_000),
+        ("share.delivery.count.limit", 2, 10),
+        ("share.partition.max.record.locks", 100, 4_000),
+        ("share.record.lock.duration.ms", 15_000, 60_000),
+        ("streams.num.standby.replicas", 0, 2),
+    ],
+)
+async def test_a_group_is_given_all_values_that_the_broker_allows(
+    key: str, lowest: int, highest: int
+) -> None:
+    broker = await WholeBroker.start()
+    for value, error_code in ((lowest - 1, 40), (lowest, 0), (highest, 0), (highest + 1, 40)):
+        assert (value, await alter(broker, "g", (key, str(value)))) == (value, error_code)

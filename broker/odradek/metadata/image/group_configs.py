@@ -293,9 +293,11 @@ def _refuse_out_of_bounds(
     value = int(texts[key])
     for broker_key in bounds:
         limit: int = getattr(settings, broker_key.replace(".", "_"))
-        if ".min." in broker_key and value < limit:
+        # group.KIND.min.… or group.KIND.max.…: what follows may have a `max` of its own.
+        side = broker_key.split(".")[2]
+        if side == "min" and value < limit:
             raise InvalidConfig(f"{key}={value} must be at least the broker's {broker_key}={limit}")
-        if ".max." in broker_key and value > limit:
+        if side == "max" and value > limit:
             raise InvalidConfig(f"{key}={value} must be at most the broker's {broker_key}={limit}")
 
 
