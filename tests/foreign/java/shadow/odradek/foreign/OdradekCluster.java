@@ -40,6 +40,7 @@ import org.apache.kafka.common.test.JaasUtils;
 import org.apache.kafka.common.test.api.ClusterConfig;
 import org.apache.kafka.common.test.api.TestKitDefaults;
 import org.apache.kafka.common.test.api.Type;
+import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.metadata.BrokerState;
 import org.apache.kafka.server.authorizer.Authorizer;
 import org.apache.kafka.server.common.Feature;
@@ -56,6 +57,8 @@ public final class OdradekCluster implements ClusterInstance {
     private static final String AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
     private static final long WAIT_SECONDS_MAX = 60;
     private static final long PAUSE_MS = 50;
+    /** `reconnect.backoff.max.ms`, and a fifth of it that clients may add. */
+    private static final long RECONNECT_MS_MAX = 1_200;
 
     private final ClusterConfig config;
     private final boolean isCombined;
@@ -185,6 +188,9 @@ public final class OdradekCluster implements ClusterInstance {
     public void startBroker(int id) {
         keeper.ask(Map.of("do", "start_broker", "id", id));
         alive.add(id);
+        // Kafka's broker takes longer to start than clients pause before they connect again. Ours may be there within
+        // a pause, in which a client fails what it is asked to send.
+        Utils.sleep(RECONNECT_MS_MAX);
     }
 
     // --------------------------------------------------------------------------------- what it is
@@ -313,20 +319,15 @@ public final class OdradekCluster implements ClusterInstance {
                             return "broker " + id;
                         }
                         default -> {
-                            return new StandIns(id, directories.get(id), topic -> partitionsAt(id, topic)).of(method);
+                            return new StandIns(id, directories.get(id), clientListener(), answersOf(id)).of(method);
                         }
                     }
                     return null;
                 });
     }
 
-    /** What a broker tells clients of a topic; nothing where it knows of none. */
-    private List<PartitionInfo> partitionsAt(int broker, String topic) {
-        try (Consumer<byte[], byte[]> consumer = consumerOf(broker)) {
-            return consumer.partitionsFor(topic);
-        } catch (UnknownTopicOrPartitionException error) {
-            return List.of();
-        }
+    private BrokerAnswers answersOf(int broker) {
+        return new BrokerAnswers(this, addresses.get(broker));
     }
 
     @Override
@@ -387,7 +388,7 @@ public final class OdradekCluster implements ClusterInstance {
     }
 
     private Set<String> leadersAt(int broker) {
-        try (Consumer<byte[], byte[]> consumer = consumerOf(broker)) {
+        try (Consumer<byte[], byte[]> consumer = answersOf(broker).consumer()) {
             return consumer.listTopics().values().stream().flatMap(List::stream)
                     .map(one -> one.topic() + "-" + one.partition() + " " + one.leader()).collect(Collectors.toSet());
         }
@@ -397,7 +398,7 @@ public final class OdradekCluster implements ClusterInstance {
             throws InterruptedException {
         for (int broker : List.copyOf(alive)) {
             Supplier<Boolean> knows = () -> {
-                try (Consumer<byte[], byte[]> consumer = consumerOf(broker)) {
+                try (Consumer<byte[], byte[]> consumer = answersOf(broker).consumer()) {
                     return isSo.test(consumer);
                 } catch (UnknownTopicOrPartitionException error) {
                     return wanted.startsWith("no ");
@@ -415,12 +416,6 @@ public final class OdradekCluster implements ClusterInstance {
             }
             Thread.sleep(PAUSE_MS);
         }
-    }
-
-    /** Its first request is to this broker: it knows no other yet. */
-    private Consumer<byte[], byte[]> consumerOf(int broker) {
-        return consumer(Map.of("bootstrap.servers", addresses.get(broker), "group.protocol", "classic",
-                "allow.auto.create.topics", "false"));
     }
 
     /** One whose replicas are all away cannot have a leader, and Kafka's wait does not ask for it. */

@@ -10,6 +10,7 @@ import kafka.cluster.Partition;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.metadata.LeaderAndIsr;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
 import org.mockito.Mockito;
@@ -27,13 +28,15 @@ import scala.jdk.javaapi.CollectionConverters;
 final class StandIns {
     private final int id;
     private final List<String> directories;
-    private final Function<String, List<PartitionInfo>> known;
+    private final ListenerName listener;
+    private final BrokerAnswers answers;
 
-    /** `directories` are those of the broker's logs, and `known` is what it tells clients of a topic. */
-    StandIns(int id, List<String> directories, Function<String, List<PartitionInfo>> known) {
+    /** `directories` are those of the broker's logs, and `answers` are those at the listener. */
+    StandIns(int id, List<String> directories, ListenerName listener, BrokerAnswers answers) {
         this.id = id;
         this.directories = directories;
-        this.known = known;
+        this.listener = listener;
+        this.answers = answers;
     }
 
     /** What the broker gives for one of its objects. */
@@ -62,9 +65,17 @@ final class StandIns {
                 default -> throw inside(name, call);
             });
             case "metadataCache" -> standIn(name, asked.getReturnType(), call -> switch (call.getMethod().getName()) {
-                case "numPartitions" -> Optional.of(known.apply(call.getArgument(0)).size()).filter(count -> count > 0);
+                case "numPartitions" -> Optional.of(answers.partitions(call.getArgument(0)).size())
+                        .filter(count -> count > 0);
                 case "getLeaderAndIsr" -> find(new TopicPartition(call.getArgument(0), call.getArgument(1)))
                         .map(one -> new LeaderAndIsr(leader(one), ids(one.inSyncReplicas())));
+                case "getAliveBrokerNodes" -> {
+                    // A broker answers clients of their own listener only.
+                    if (!listener.equals(call.getArgument(0))) {
+                        throw inside(name, call);
+                    }
+                    yield List.copyOf(answers.brokers());
+                }
                 default -> throw inside(name, call);
             });
             default -> throw inside("broker: " + name);
@@ -101,7 +112,8 @@ final class StandIns {
     }
 
     private Optional<PartitionInfo> find(TopicPartition wanted) {
-        return known.apply(wanted.topic()).stream().filter(one -> one.partition() == wanted.partition()).findFirst();
+        return answers.partitions(wanted.topic()).stream()
+                .filter(one -> one.partition() == wanted.partition()).findFirst();
     }
 
     private static List<Integer> ids(Node[] brokers) {
