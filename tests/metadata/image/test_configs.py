@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 import pytest
 
+from odradek.foundation.errors import InvalidConfig
 from odradek.foundation.ids import TopicId
 from odradek.foundation.settings.broker_settings import Settings
 from odradek.metadata.image.changes import config_changes, topic_changes
@@ -20,6 +21,7 @@ from odradek.metadata.image.config_description import (
     describe_topic,
 )
 from odradek.metadata.image.configs import log_config_values, topic_value
+from odradek.metadata.image.group_configs import GROUP_BOUNDS, validate_group_config
 from odradek.metadata.image.image import ClusterImage, ResourceKind, TopicImage
 from odradek.storage.config import LogConfig
 
@@ -128,6 +130,18 @@ def test_the_defaults_of_all_brokers_stand_alone() -> None:
     assert [(entry.name, entry.value, entry.source) for entry in entries] == [
         ("log.retention.ms", "3", DescribedConfigSource.DYNAMIC_DEFAULT_BROKER)
     ]
+
+
+@pytest.mark.parametrize("key", GROUP_BOUNDS)
+def test_a_group_is_given_what_lies_between_the_brokers_bounds(key: str) -> None:
+    settings = Settings({})
+    for broker_key, beyond in zip(GROUP_BOUNDS[key], (-1, 1), strict=True):
+        if broker_key is None:
+            continue
+        bound = getattr(settings, broker_key.replace(".", "_"))
+        assert validate_group_config({key: str(bound)}, settings=settings) == {key: str(bound)}
+        with pytest.raises(InvalidConfig):
+            validate_group_config({key: str(bound + beyond)}, settings=settings)
 
 
 def test_a_groups_settings() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -236,8 +236,9 @@ def find_group_setting(key: str) -> Setting:
 def validate_group_config(values: Mapping[str, str | None], *, settings: Settings) -> dict[str, str]:
     """The texts to store. Raises InvalidConfig, also for values outside the broker's limits."""
     texts = format_declared("group", GROUP_SETTINGS, values)
-    for key, bounds in _BOUNDS.items():
-        _refuse_out_of_bounds(key, bounds, texts, settings)
+    for key in GROUP_BOUNDS:
+        if key in texts:
+            _refuse_out_of_bounds(key, int(texts[key]), settings)
     for kind in ("consumer", "share", "streams"):
         interval_ms = group_value(f"{kind}.heartbeat.interval.ms", texts, settings=settings)
         timeout_ms = group_value(f"{kind}.session.timeout.ms", texts, settings=settings)
@@ -258,16 +259,20 @@ def validate_group_config(values: Mapping[str, str | None], *, settings: Setting
     return texts
 
 
-# The broker's settings that bound a group's.
-_BOUNDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+def _between(kind: str, name: str) -> tuple[str, str]:
+    return f"group.{kind}.min.{name}", f"group.{kind}.max.{name}"
+
+
+# The broker's settings that bound a group's: the lowest value and the highest, None where there is none.
+GROUP_BOUNDS: Final[Mapping[str, tuple[str | None, str | None]]] = MappingProxyType(
     {
         **{
-            f"{kind}.{name}": (f"group.{kind}.min.{name}", f"group.{kind}.max.{name}")
+            f"{kind}.{name}": _between(kind, name)
             for kind in ("consumer", "share", "streams")
             for name in ("session.timeout.ms", "heartbeat.interval.ms")
         },
         **{
-            f"share.{name}": (f"group.share.min.{name}", f"group.share.max.{name}")
+            f"share.{name}": _between("share", name)
             for name in (
                 "assignment.interval.ms",
                 "delivery.count.limit",
@@ -275,30 +280,24 @@ _BOUNDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
                 "record.lock.duration.ms",
             )
         },
-        "streams.assignment.interval.ms": (
-            "group.streams.min.assignment.interval.ms",
-            "group.streams.max.assignment.interval.ms",
-        ),
-        "streams.num.standby.replicas": ("group.streams.max.standby.replicas",),
-        "streams.task.offset.interval.ms": ("group.streams.min.task.offset.interval.ms",),
+        "streams.assignment.interval.ms": _between("streams", "assignment.interval.ms"),
+        "streams.num.standby.replicas": (None, "group.streams.max.standby.replicas"),
+        "streams.task.offset.interval.ms": ("group.streams.min.task.offset.interval.ms", None),
     }
 )
 
 
-def _refuse_out_of_bounds(
-    key: str, bounds: Sequence[str], texts: Mapping[str, str], settings: Settings
-) -> None:
-    if key not in texts:
-        return
-    value = int(texts[key])
-    for broker_key in bounds:
-        limit: int = getattr(settings, broker_key.replace(".", "_"))
-        # group.KIND.min.… or group.KIND.max.…: what follows may have a `max` of its own.
-        side = broker_key.split(".")[2]
-        if side == "min" and value < limit:
-            raise InvalidConfig(f"{key}={value} must be at least the broker's {broker_key}={limit}")
-        if side == "max" and value > limit:
-            raise InvalidConfig(f"{key}={value} must be at most the broker's {broker_key}={limit}")
+def _refuse_out_of_bounds(key: str, value: int, settings: Settings) -> None:
+    lowest_key, highest_key = GROUP_BOUNDS[key]
+    if lowest_key is not None and value < (lowest := _bound(lowest_key, settings)):
+        raise InvalidConfig(f"{key}={value} must be at least the broker's {lowest_key}={lowest}")
+    if highest_key is not None and value > (highest := _bound(highest_key, settings)):
+        raise InvalidConfig(f"{key}={value} must be at most the broker's {highest_key}={highest}")
+
+
+def _bound(broker_key: str, settings: Settings) -> int:
+    found: int = getattr(settings, broker_key.replace(".", "_"))
+    return found
 
 
 def parse_fenced_until_ms(texts: Mapping[str, str]) -> int:
