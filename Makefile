@@ -8,7 +8,7 @@ INSTALL = $(BIN)/python -m pip install --disable-pip-version-check
 # Thousands of short processes read modules that are compiled once.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test test-all test-rest test-proof tools test-shaken slowest proof check bench many-consumers demo fuzz sim chaos copies mirror-proof mixed-groups operator-days declared-days streams connect foreign rights quotas pipeline-kills sink-kills images e2e e2e-slow e2e-extra attack reference manifests diagrams recording test-portable fuzz-costs largest-requests planted release clean
+.PHONY: setup run test test-all test-rest test-proof tools test-shaken slowest proof check bench many-consumers demo fuzz sim chaos copies mirror-proof queue-proof mixed-groups operator-days declared-days streams connect foreign rights quotas pipeline-kills sink-kills images e2e e2e-slow e2e-extra attack reference manifests diagrams recording test-portable fuzz-costs largest-requests planted release clean
 
 # Running a broker needs only the product's own dependencies; tests bring their clients, Java and Spark.
 $(VENV)/.product: pyproject.toml
@@ -134,6 +134,11 @@ copies: $(VENV)/.test
 # A mirror while its workers and the brokers of both sides are killed, and connections are lost: RECORDS=n, SEED=n.
 mirror-proof: $(VENV)/.test
 	$(BIN)/python -m tests.mirror.proof --records $(or $(RECORDS),1000000) --seed $(or $(SEED),1)
+
+# A share group of eight members of three clients, while members, brokers and controllers are killed and stopped, and
+# ZooKeeper goes away: RECORDS=n, MINUTES=20 of writing and faults, SEED=n. KEEP=FOLDER keeps all logs.
+queue-proof: $(VENV)/.test
+	$(BIN)/python -m tests.queues --records $(or $(RECORDS),1000000) --minutes $(or $(MINUTES),20) --seed $(or $(SEED),1)
 
 # Two of our ZooKeeper consumers and two of Apache Kafka 1.1.1 in one group on its broker, while members of both kinds leave,
 # join and are killed, and the broker too: RECORDS=n, SEED=n. One minute or some more.

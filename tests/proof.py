@@ -48,6 +48,7 @@ PROOFS: Final = (
     Proof("shaken", ("test-shaken",), _PYTEST, "0.3"),
     Proof("copies", ("copies", "RUNS=5"), r"(.*\d.*)", "0.5"),
     Proof("mirror", ("mirror-proof",), r"(.*\d.*)", "0.5"),
+    Proof("queues", ("queue-proof",), r"((?:held|FAILED): .*)", "0.5"),
     Proof("mixed-groups", ("mixed-groups",), r"(.*\d.*)", "0.1"),
     Proof("streams", ("streams",), r"(.*\d.*)", "0.3"),
     Proof("connect", ("connect",), r"(.*\d.*)", "0.3"),

@@ -29,14 +29,14 @@ def is_isolated() -> bool:
     return os.environ.get(ISOLATED) == "1"
 
 
-def enter() -> None:
-    """Begin this program again in namespaces of its own; returns only where there are none to be had."""
+def enter(module: str = "tests.chaos") -> None:
+    """Begin this program, `module`, again in namespaces of its own; returns only where there are none to be had."""
     if is_isolated() or os.environ.get(ISOLATED) == "0":
         return
     for unshare in (_UNSHARE, (*_UNSHARE, "--user", "--map-root-user")):
         if _works((*unshare, "sh", "-c", _PROBE)):
             os.environ[ISOLATED] = "1"
-            arguments = [*unshare, sys.executable, "-m", "tests.chaos", *sys.argv[1:]]
+            arguments = [*unshare, sys.executable, "-m", module, *sys.argv[1:]]
             os.execvp(arguments[0], arguments)
 
 

@@ -71,9 +71,19 @@ def controller(number: int) -> str:
 class ChaosCluster:
     """Make it, `start`, hurt it, `close`. `folder` keeps logs; data are in it too where nothing can be mounted."""
 
-    def __init__(self, folder: Path, history: HistoryFile, *, is_guarded: bool = False) -> None:
-        """With `is_guarded` brokers and controllers have an authorizer."""
+    def __init__(
+        self,
+        folder: Path,
+        history: HistoryFile,
+        *,
+        is_guarded: bool = False,
+        settings: Mapping[str, str] | None = None,
+        disk_bytes: int = DISK_BYTES,
+    ) -> None:
+        """With `is_guarded` brokers and controllers have an authorizer. `settings` are more than those of all."""
         self.is_guarded = is_guarded
+        self._settings = {**SETTINGS, **(GUARDED_SETTINGS if is_guarded else {}), **(settings or {})}
+        self._disk_bytes = disk_bytes
         self.folder = folder
         self.history = history
         self.network: Network = Namespaces() if is_isolated() else Proxies()
@@ -102,7 +112,7 @@ class ChaosCluster:
         place = self.network.add(name, port)
         arguments = ["--id", str(number), "--zookeeper", self.connect, "--listen", place.listen]
         arguments += ["--advertise", place.advertised, *more]
-        for key, value in {**SETTINGS, **(GUARDED_SETTINGS if self.is_guarded else {})}.items():
+        for key, value in self._settings.items():
             arguments += ["--set", f"{key}={value}"]
         self.processes[name] = Process(
             name,
@@ -122,7 +132,7 @@ class ChaosCluster:
     def _mount(self, folder: Path) -> None:
         folder.mkdir(parents=True)
         if is_isolated():
-            command = ("mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "none", str(folder))
+            command = ("mount", "-t", "tmpfs", "-o", f"size={self._disk_bytes}", "none", str(folder))
             subprocess.run(command, check=True)
 
     # --- its life ------------------------------------------------------------------------------------------------

@@ -23,6 +23,8 @@ from odradek.foundation.settings.protection import SASL_MECHANISMS
 from odradek.wire.protocol.api import ApiKey
 from odradek_operator.resources.kinds import DEFINITIONS
 from tests.broker.replication import test_replica_chaos
+from tests.queues.faults import Kind
+from tests.queues.members import KINDS
 from tests.simulation import (
     test_planted_bugs,
     test_planted_bugs_of_compaction,
@@ -226,6 +228,12 @@ def test_the_planted_bugs_are_counted() -> None:
     row = f"{in_replication} in replication, {in_clusters} in clusters, {in_source} in the source"
     assert row in page("docs/reliability.md")
     assert f"plants {in_source} bugs in a copy" in page("docs/testing.md")
+
+
+def test_the_members_and_faults_of_the_queue_proof_are_counted() -> None:
+    members, clients = NUMBERS[len(KINDS)], NUMBERS[len(set(KINDS))]
+    row = f"a share group of {members} members of {clients} clients, under {len(Kind)} kinds of faults"
+    assert row in page("docs/reliability.md")
 
 
 def test_the_tests_of_franz_go_are_counted() -> None:
