@@ -7,7 +7,7 @@ group at a time. An answer that says "not here" or "not yet" is followed by anot
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import UUID
 
@@ -258,10 +258,26 @@ class ShareStateClient:
     async def _send(
         self, broker_id: int, api: ApiKey, version: int, key: ShareKey, fields: Mapping[str, object]
     ) -> AnyMessage:
-        self.requests += 1
         topics = [{"topic_id": key.topic_id, "partitions": [{"partition": key.partition, **fields}]}]
-        message = request(api, version, group_id=key.group_id, topics=topics)
-        return await self._transport.send(broker_id, MessageRequest(api, version, message))
+        return await self._exchange(broker_id, api, version, key.group_id, topics)
+
+    async def _exchange(
+        self,
+        broker_id: int,
+        api: ApiKey,
+        version: int,
+        group_id: str,
+        topics: Collection[Mapping[str, object]],
+    ) -> AnyMessage:
+        """What another broker answers. Raises CoordinatorNotAvailable where it does not: it may have left since it was
+        found, and another attempt finds its successor.
+        """
+        self.requests += 1
+        message = request(api, version, group_id=group_id, topics=topics)
+        try:
+            return await self._transport.send(broker_id, MessageRequest(api, version, message))
+        except (OdradekError, FrameError, OSError) as error:
+            raise CoordinatorNotAvailable(f"broker {broker_id} has not answered: {error}") from error
 
     async def _read_remote(self, broker_id: int, key: ShareKey, leader_epoch: int) -> ShareState:
         answer: ReadShareGroupStateResponse = await self._send(
@@ -307,18 +323,12 @@ class ShareStateClient:
                     write.done.set_result(error)
 
     async def _write_remote(self, broker_id: int, batch: list[_Write]) -> None:
-        self.requests += 1
-        message = request(
-            ApiKey.WRITE_SHARE_GROUP_STATE,
-            WRITE_VERSION,
-            group_id=batch[0].key.group_id,
-            topics=list(_write_rows(batch)),
-        )
-        asked = MessageRequest(ApiKey.WRITE_SHARE_GROUP_STATE, WRITE_VERSION, message)
+        api, rows = ApiKey.WRITE_SHARE_GROUP_STATE, list(_write_rows(batch))
         try:
-            answer: WriteShareGroupStateResponse = await self._transport.send(broker_id, asked)
-        except (OdradekError, FrameError, OSError) as error:
-            failure = CoordinatorNotAvailable(f"broker {broker_id} has not answered: {error}")
+            answer: WriteShareGroupStateResponse = await self._exchange(
+                broker_id, api, WRITE_VERSION, batch[0].key.group_id, rows
+            )
+        except CoordinatorNotAvailable as failure:
             for write in batch:
                 write.done.set_result(failure)
             return
