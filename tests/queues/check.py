@@ -150,29 +150,38 @@ def _collect(members: Mapping[str, Sequence[MemberEvent]]) -> dict[int, _History
     """The deliveries of each record, by partition and offset, each with its answer."""
     found: dict[int, _History] = {}
     for member, events in members.items():
-        newest: dict[tuple[int, int], _Delivery] = {}
+        open_deliveries: dict[tuple[int, int], list[_Delivery]] = {}
         for event in events:
             if isinstance(event, Polled):
                 for partition, first, last, count in event.runs:
                     history = found.setdefault(partition, {})
                     for offset in range(first, last + 1):
                         place = partition, offset
-                        answer = (
-                            RELEASE
-                            if place in event.released
-                            else REJECT
-                            if place in event.rejected
-                            else ACCEPT
-                        )
-                        newest[place] = delivery = _Delivery(member, event.at, count, answer)
+                        delivery = _Delivery(member, event.at, count, _answer_of(event, place))
+                        open_deliveries.setdefault(place, []).append(delivery)
                         history.setdefault(offset, []).append(delivery)
             elif isinstance(event, Answered):
                 for partition, first, last in event.ranges:
                     for offset in range(first, last + 1):
-                        answered = newest.get((partition, offset))
-                        if answered is not None and answered.answered_at is None:
-                            answered.answered_at, answered.error = event.at, event.error
+                        _settle(open_deliveries.get((partition, offset)), event)
     return found
+
+
+def _answer_of(event: Polled, place: tuple[int, int]) -> str:
+    if place in event.released:
+        return RELEASE
+    return REJECT if place in event.rejected else ACCEPT
+
+
+def _settle(waiting: list[_Delivery] | None, event: Answered) -> None:
+    """Give a response to one of the deliveries that a member was not answered about.
+
+    One response may refuse an answer and deliver the record again, and clients report the delivery first. So what is
+    taken is the newest answer, and what is refused the oldest.
+    """
+    if waiting:
+        answered = waiting.pop(0 if event.error else -1)
+        answered.answered_at, answered.error = event.at, event.error
 
 
 @dataclass(slots=True)

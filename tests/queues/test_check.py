@@ -191,6 +191,15 @@ def test_an_answer_is_that_of_the_newest_delivery() -> None:
     assert (figures.deliveries, figures.lost_answers) == (8, 1)
 
 
+def test_a_response_that_refuses_an_answer_may_deliver_the_record_again() -> None:
+    """Its lock had ended: the client reports the delivery first, then the refusal."""
+    delivered = give(ONCE, 2.0, answer="release"), give(ONCE, 5.0, 2)
+    answered = take(ONCE, 5.1, REFUSED), take(ONCE, 5.2)
+    verdict = check(instead_of(ONCE, *delivered, *answered))
+    assert verdict.breaches == []
+    assert (verdict.figures.refused_answers, verdict.figures.lost_answers) == (1, 0)
+
+
 def test_a_members_log_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "m.jsonl"
     log = MemberLog(path)
