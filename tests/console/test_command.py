@@ -9,6 +9,7 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -67,6 +68,20 @@ def test_it_serves_before_the_cluster_does_and_warns_of_its_reach() -> None:
         process.terminate()
         assert process.wait(SECONDS_MAX) == 0
         assert "put a proxy with a login before it" in process.stderr.read()
+
+
+def test_without_a_host_it_serves_on_all_addresses_of_both_families(bootstrap: str, tmp_path: Path) -> None:
+    """As a pod starts it: the address of the brokers is in a file."""
+    file, port = tmp_path / "client.properties", free_port()
+    file.write_text(f"bootstrap.servers={bootstrap}\nsecurity.protocol=PLAINTEXT\n")
+    with console("--host", "", "--port", str(port), "--command-config", str(file)) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().split()[3] == f"cluster={bootstrap}"
+        hosts = ["127.0.0.1", *(["[::1]"] if socket.has_dualstack_ipv6() else [])]
+        for host in hosts:
+            with urllib.request.urlopen(f"http://{host}:{port}/healthz", timeout=SECONDS_MAX) as answer:
+                assert answer.read() == b"ok\n"
+        assert read_json(f"http://127.0.0.1:{port}/api/about")["bootstrap"] == bootstrap
 
 
 def test_a_port_that_is_taken_is_named() -> None:

@@ -33,6 +33,22 @@ async def test_a_host_that_is_not_the_consoles_is_refused(viewer: Viewer) -> Non
 
 
 @with_console
+async def test_a_probe_is_answered_under_any_name_and_learns_nothing(viewer: Viewer) -> None:
+    for host in ("10.244.0.7:8088", "evil.example", "localhost"):
+        headers = {"Host": host, "Sec-Fetch-Site": "cross-site"}
+        async with viewer.session.get(f"{viewer.server.url}/healthz", headers=headers) as answer:
+            assert (answer.status, await answer.text()) == (200, "ok\n")
+            assert "Access-Control-Allow-Origin" not in answer.headers
+            assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        for path in ("/healthz/", "/healthz/../api/about", "//healthz", "/HEALTHZ"):
+            url = URL(f"{viewer.server.url}{path}", encoded=True)
+            async with viewer.session.get(url, headers={"Host": "evil.example"}) as answer:
+                assert answer.status == 421
+        async with viewer.session.post(f"{viewer.server.url}/healthz", headers=headers) as answer:
+            assert answer.status in (403, 421)
+
+
+@with_console
 async def test_a_host_that_is_no_name_is_refused(viewer: Viewer) -> None:
     port = int(viewer.server.url.rpartition(":")[2])
     for head in ("Host: a b", "Host: <script>", "Host: localhost/x", "Host: u@localhost", "Host:", "X: y"):

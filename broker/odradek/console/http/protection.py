@@ -4,6 +4,8 @@
 - Questions come from the console's own pages: a browser says so by Sec-Fetch-Site. Links from elsewhere may open the
   first page, which asks nothing by itself.
 - Changes need the Origin of the console besides, and a header that no form of another page can send.
+- /healthz alone is answered under any name. A probe asks by the pod's address, and the answer says nothing but that
+  something listens.
 - Each answer forbids a browser all but the console's own files: no script, style or frame of others, and no text that
   becomes markup.
 
@@ -25,6 +27,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 CHANGE_HEADER: Final = "X-Odradek-Console"
 LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 API: Final = "/api/"
+HEALTH: Final = "/healthz"
 # Of --host, where the console listens on each address: it is the name of none.
 _EVERYWHERE: Final = ("", "0.0.0.0", "::")
 
@@ -72,6 +75,8 @@ class BrowserGuard:
 
     def refusal(self, request: web.Request) -> tuple[int, str] | None:
         """Why a request is not answered, with its status; None where it is."""
+        if request.path == HEALTH and request.method in _SAFE_METHODS:
+            return None
         hosts = request.headers.getall("Host", [])
         name = host_name(hosts[0]) if len(hosts) == 1 else None
         if name is None:

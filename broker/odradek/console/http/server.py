@@ -2,6 +2,7 @@
 
     GET  /                       the page in which all others are shown
     GET  /assets/NAME            scripts, styles, pictures
+    GET  /healthz                `ok` while the process serves, whatever the cluster does
     GET  /api/about              the cluster's address, and whether changes are allowed
     GET  /api/overview, findings, topics, topic, settings, groups, group
     GET  /api/transactions, hanging, moves, users, quotas, rights
@@ -47,7 +48,7 @@ from odradek.console.documents import (
 )
 from odradek.console.given_fields import GivenFields
 from odradek.console.http.answers import Assets, answer, answer_failure, refuse, send_events
-from odradek.console.http.protection import API, BrowserGuard, Handler
+from odradek.console.http.protection import API, HEALTH, BrowserGuard, Handler
 from odradek.console.reading import (
     Document,
     PageWanted,
@@ -129,6 +130,7 @@ class ConsoleServer:
         assets, router = Assets(), application.router
         router.add_get("/", assets.first_page)
         router.add_get("/assets/{name}", assets.asset)
+        router.add_get(HEALTH, _answer_health)
         for name, handler in self._handlers().items():
             router.add_get(f"{API}{name}", handler)
         router.add_post(f"{_ACTIONS}{{name}}", self._act)
@@ -339,6 +341,10 @@ class ConsoleServer:
                 return await self._actions.act(name, fields, by=by)
         except (OdradekError, OSError) as failure:
             return failure
+
+
+async def _answer_health(_: web.Request) -> web.Response:
+    return web.Response(text="ok\n", headers={"Cache-Control": "no-store"})
 
 
 def _handle_rows(fact: SharedFact[T], make: Callable[[Known[T], RowsWanted], Document]) -> Handler:
