@@ -12,22 +12,13 @@ from typing import Final
 
 from odradek_operator.desired.mirror_names import ConnectionFiles
 from odradek_operator.desired.pods import digest
-from odradek_operator.gateways.kubernetes import CLUSTERS, CONFIG_MAPS, USERS, Json, Kubernetes
-from odradek_operator.reconcilers.reconciler import conditions_of, is_deleted, status_of
-from odradek_operator.resources.conditions import READY, is_ready
+from odradek_operator.gateways.kubernetes import CLUSTERS, CONFIG_MAPS, Json, Kubernetes
+from odradek_operator.reconcilers.reconciler import conditions_of, is_deleted
+from odradek_operator.reconcilers.user_secrets import ConnectionProblem, describe_unready, find_user_secret
+from odradek_operator.resources.conditions import is_ready
 from odradek_operator.resources.mirror import MirrorConnection, MirrorSpec
-from odradek_operator.resources.user import UserStatus
 
 _FILE: Final = "client.properties"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionProblem:
-    """Why workers cannot connect to a cluster. One that `may_pass` does not stop workers that are there already."""
-
-    reason: str
-    message: str
-    may_pass: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +66,9 @@ async def _find_cluster_files(
     else:
         found, problem = await _find_binding_files(kubernetes, namespace, alias, name, cluster)
     if problem is None and not is_ready(conditions_of(cluster)):
-        message = f"the Cluster {name} is not ready yet{_reason_of(cluster)}; the mirror starts when it is"
+        message = (
+            f"the Cluster {name} is not ready yet{describe_unready(cluster)}; the mirror starts when it is"
+        )
         problem = ConnectionProblem(reason="ClusterNotReady", message=message, may_pass=True)
     return found, problem
 
@@ -83,25 +76,9 @@ async def _find_cluster_files(
 async def _find_user_files(
     kubernetes: Kubernetes, namespace: str, alias: str, cluster: str, name: str
 ) -> tuple[ConnectionFiles | None, ConnectionProblem | None]:
-    user = await kubernetes.get(USERS, namespace, name)
-    if user is None or is_deleted(user):
-        message = f"there is no User {name} in the namespace {namespace}; make it, or name another User"
-        return None, ConnectionProblem(reason="UserNotFound", message=message)
-    its_cluster = (user.get("spec") or {}).get("cluster")
-    if its_cluster != cluster:
-        message = (
-            f"the User {name} is of the Cluster {its_cluster}, and not of {cluster}; name a User of that"
-        )
-        return None, ConnectionProblem(reason="UserOfOtherCluster", message=message)
-    status = status_of(user, UserStatus)
-    if status.secret is None:
-        message = f"the User {name} has no Secret yet{_reason_of(user)}; the mirror starts when it is ready"
-        return None, ConnectionProblem(reason="UserNotReady", message=message)
-    files = ConnectionFiles(alias=alias, secret=status.secret, version=status.secret_version or "")
-    if not is_ready(status.conditions):
-        message = f"the User {name} is not ready{_reason_of(user)}; the mirror starts when it is"
-        return files, ConnectionProblem(reason="UserNotReady", message=message, may_pass=True)
-    return files, None
+    found, problem = await find_user_secret(kubernetes, namespace, cluster, name, starts="the mirror")
+    files = None if found is None else ConnectionFiles(alias=alias, secret=found.name, version=found.version)
+    return files, problem
 
 
 async def _find_binding_files(
@@ -114,12 +91,8 @@ async def _find_binding_files(
     binding = await kubernetes.get(CONFIG_MAPS, namespace, f"{name}-binding")
     properties = ((binding or {}).get("data") or {}).get(_FILE)
     if properties is None:
-        message = f"the Cluster {name} is not ready yet{_reason_of(cluster)}; the mirror starts when it is"
+        message = (
+            f"the Cluster {name} is not ready yet{describe_unready(cluster)}; the mirror starts when it is"
+        )
         return None, ConnectionProblem(reason="ClusterNotReady", message=message)
     return ConnectionFiles(alias=alias, config_map=f"{name}-binding", version=digest(properties)), None
-
-
-def _reason_of(body: Json) -> str:
-    """The message about a resource that is not ready."""
-    ready = next((one for one in conditions_of(body) if one.type == READY), None)
-    return f" ({ready.reason}: {ready.message})" if ready is not None and ready.message else ""

@@ -10,7 +10,7 @@ from typing import Final
 from odradek_operator.desired.mirror_names import MirrorContext
 from odradek_operator.gateways.mirrors import STATES_BY_URGENCY, FlowSeen, PartitionSeen, WorkerPage
 from odradek_operator.reconcilers.cluster.facts import SetState
-from odradek_operator.reconcilers.mirror.connecting import ConnectionProblem
+from odradek_operator.reconcilers.user_secrets import ConnectionProblem
 from odradek_operator.resources.conditions import (
     Condition,
     ConditionStatus,

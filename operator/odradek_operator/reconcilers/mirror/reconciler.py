@@ -35,7 +35,7 @@ from odradek_operator.gateways.mirrors import MirrorWorkers, WorkerPage
 from odradek_operator.reconcilers.applying import Applier
 from odradek_operator.reconcilers.cluster.facts import pod_is_ready, pod_problem, set_state
 from odradek_operator.reconcilers.cluster.status.problems import replica_failure
-from odradek_operator.reconcilers.mirror.connecting import ConnectionProblem, Connections, find_connections
+from odradek_operator.reconcilers.mirror.connecting import Connections, find_connections
 from odradek_operator.reconcilers.mirror.decide import (
     STARTING_SECONDS,
     WATCHED_SECONDS,
@@ -53,6 +53,7 @@ from odradek_operator.reconcilers.reconciler import (
     status_of,
 )
 from odradek_operator.reconcilers.references import find_missing
+from odradek_operator.reconcilers.user_secrets import ConnectionProblem
 from odradek_operator.resources.conditions import READY, Condition, ready_condition
 from odradek_operator.resources.mirror import MirrorSpec
 from odradek_operator.resources.mirror_status import MirrorStatus
