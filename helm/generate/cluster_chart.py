@@ -84,7 +84,8 @@ _CLUSTER = Section(
             {},
             {"$ref": "#/$defs/Cluster"},
             "Its spec, as in docs/reference/resources.md; what is left out gets the definition's default.",
-            example="brokers:\n  replicas: 3\n  storage: {size: 100Gi}\n  config: {min.insync.replicas: 2}",
+            example="brokers:\n  replicas: 3\n  storage: {size: 100Gi}\n  config: {min.insync.replicas: 2}\n"
+            "console: {}",
         ),
     ),
     rules=(

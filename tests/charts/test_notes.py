@@ -62,6 +62,14 @@ def test_the_snippet_for_spark_is_python(notes: Notes) -> None:
 
 
 @pytest.mark.thorough
+def test_a_console_is_shown_where_there_is_one(notes: Notes) -> None:
+    assert "console" not in notes("odradek")
+    text = notes("odradek", "cluster.spec.console.allowChanges=true")
+    assert "port-forward service/log-console 8088:80" in text
+    assert "service/ledger-console" in notes("odradek", "cluster.name=ledger", "cluster.spec.console.user=a")
+
+
+@pytest.mark.thorough
 def test_listeners_to_the_outside_are_shown_with_a_warning(notes: Notes) -> None:
     listener = "cluster.spec.listeners[0]"
     text = notes("odradek", f"{listener}.name=world", f"{listener}.type=NodePort", f"{listener}.port=9094")

@@ -91,6 +91,10 @@ to all images in every pod that names none of its own.
 {{- $_ := set $spec $part (get $spec $part | default dict) -}}
 {{- include "odradek.withPullSecrets" (dict "part" (get $spec $part) "secrets" $secrets) -}}
 {{- end -}}
+{{- if hasKey $spec "console" -}}
+{{- $_ := set $spec "console" ($spec.console | default dict) -}}
+{{- include "odradek.withPullSecrets" (dict "part" $spec.console "secrets" $secrets) -}}
+{{- end -}}
 {{- if hasKey $spec.zookeeper "servers" -}}
 {{- $_ := set $spec.zookeeper "servers" ($spec.zookeeper.servers | default dict) -}}
 {{- include "odradek.withPullSecrets" (dict "part" $spec.zookeeper.servers "secrets" $secrets) -}}

@@ -17,6 +17,7 @@ REPLICATION_PORT: Final = 9091
 CONTROLLER_PORT: Final = 9093
 HTTP_PORT: Final = 9644
 ZOOKEEPER_PORT: Final = 2181
+CONSOLE_PORT: Final = 8088
 ZOOKEEPER_PEER_PORTS: Final = (2888, 3888)
 
 # Listeners as brokers have them. Brokers and the operator use REPLICATION, where there is one.
@@ -28,6 +29,7 @@ HTTP_LISTENER: Final = "HTTP"
 BROKER: Final = "broker"
 CONTROLLER: Final = "controller"
 ZOOKEEPER: Final = "zookeeper"
+CONSOLE: Final = "console"
 CLUSTER_LABEL: Final = "odradek.io/cluster"
 MIRROR: Final = "mirror"
 # A worker of a Mirror belongs to no Cluster, so it has a label of its own.

@@ -108,12 +108,14 @@ def pod_template(
     annotations: dict[str, str],
     secrets: Sequence[Json] = (),
     own_labels: Mapping[str, str] | None = None,
+    has_settings: bool = True,
 ) -> Json:
     """A pod template: ours, and over it what the user chose.
 
-    The component's ConfigMap is a volume of every pod; `scratch` are others by name, with how large they may become.
-    `secrets` are volumes too, and `own_labels` are labels beside those of the component.
+    The component's ConfigMap is a volume of a pod that `has_settings`; `scratch` are others by name, with how large
+    they may become. `secrets` are volumes too, and `own_labels` are labels beside those of the component.
     """
+    settings: Json = {"name": SETTINGS, "configMap": {"name": context.object_name(component)}}
     restart = {RESTART_ANNOTATION: context.restart} if context.restart else {}
     spec: Json = {
         "serviceAccountName": context.object_name(component),
@@ -127,7 +129,7 @@ def pod_template(
         **({"initContainers": list(pod.init_containers)} if pod.init_containers else {}),
         "containers": [*containers, *(pod.sidecars or ())],
         "volumes": [
-            {"name": SETTINGS, "configMap": {"name": context.object_name(component)}},
+            *([settings] if has_settings else ()),
             *secrets,
             *({"name": name, "emptyDir": {"sizeLimit": size}} for name, size in scratch.items()),
             *(pod.volumes or ()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from odradek_operator.desired.names import (
     BROKER,
     CAUGHT_UP_LABEL,
+    CONSOLE,
     CONTROLLER,
     CONTROLLER_PORT,
     HTTP_PORT,
@@ -128,7 +129,8 @@ def network_policies(context: Context) -> list[Json]:
     to_brokers: Json = {"ports": [_port(INTERNAL_PORT), *(_port(one.port) for one in context.spec.listeners)]}
     ingress = [to_brokers, everybody_may_measure]
     if clients is not None:
-        to_brokers["from"] = [brokers, controllers, *clients]
+        console = [] if context.spec.console is None else [_pods(context, CONSOLE)]
+        to_brokers["from"] = [brokers, controllers, *console, *clients]
         # The operator administers through the internal listener, where brokers have none of their own.
         ingress.append({"ports": [_port(INTERNAL_PORT)], "from": [operator]})
     if context.spec.internal_listener is not None:

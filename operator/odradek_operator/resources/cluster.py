@@ -1,6 +1,7 @@
 """The kind Cluster: brokers, controllers and their ZooKeeper, as one resource.
 
-Its parts stand beside it: `brokers` (with the controllers), `zookeeper`, `listeners`, `pods` and `cluster_status`.
+Its parts stand beside it: `brokers` (with the controllers), `zookeeper`, `listeners`, `console`, `pods` and
+`cluster_status`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from odradek_operator.resources.adoption import Adoption
 from odradek_operator.resources.balance import Balance
 from odradek_operator.resources.brokers import Brokers, Controllers
 from odradek_operator.resources.cluster_status import ClusterStatus
+from odradek_operator.resources.console import CONSOLE_RULE, ClusterConsole
 from odradek_operator.resources.definition import AGE_COLUMN, READY_COLUMN, REASON_COLUMN, Column, Definition
 from odradek_operator.resources.deletion import DeletionPolicy
 from odradek_operator.resources.listeners import LISTENERS_MAX, ClusterListener
@@ -82,6 +84,7 @@ class ClusterSpec:
             "self.listeners.all(one, has(one.authentication)))",
             "authorization needs names: give internalListener and every listener an authentication",
         ),
+        CONSOLE_RULE,
     )
 
     zookeeper: Annotated[Zookeeper, Nested(Zookeeper), Doc("Where the cluster keeps its metadata.")]
@@ -139,6 +142,11 @@ class ClusterSpec:
     metrics: Annotated[Metrics, Nested(Metrics), Doc("How metrics are found.")] = field(
         default_factory=Metrics
     )
+    console: Annotated[
+        ClusterConsole | None,
+        Nested(ClusterConsole),
+        Doc("A console in a browser, `{}` for one with its defaults. Without it: none."),
+    ] = None
     scalable_workloads: Annotated[
         tuple[ScalableWorkload, ...],
         SCALABLE_WORKLOADS,

@@ -105,6 +105,9 @@ class ClusterStatus:
     zookeeper_connect: Annotated[
         str | None, Text(), Doc("What clients of ZooKeeper connect to, once they are admitted.")
     ] = None
+    console: Annotated[
+        str | None, Text(), Doc("The address of the console inside of Kubernetes, where there is one.")
+    ] = None
     listeners: Annotated[
         tuple[ListenerStatus, ...], Listing(Nested(ListenerStatus), max_items=LISTENERS_MAX), Doc("Ways in.")
     ] = ()

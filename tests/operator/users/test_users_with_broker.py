@@ -14,7 +14,7 @@ from odradek.foundation.client_entities import ClientEntity
 from odradek.foundation.security_errors import TopicAuthorizationFailed
 from odradek_operator.foundation.authority_keys import AuthorityKeys
 from odradek_operator.foundation.certificates import facts_of, is_issued_by, issue, make_authority
-from odradek_operator.gateways.kubernetes import SECRETS, USERS
+from odradek_operator.gateways.kubernetes import CLUSTERS, SECRETS, USERS
 from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER
 from tests.operator.support.broker_world import in_world
 from tests.operator.support.user_world import SecuredClusterBroker, UserWorld, connect_as, read_properties
@@ -102,6 +102,24 @@ async def test_a_rotated_password_leaves_the_former_good_for_a_while(world: User
         await connect_as(first)
     await connect_as(second)
     assert "formerUntil" not in world.body(USERS, "carol")["status"]
+
+
+@in_world(UserWorld)
+async def test_a_new_login_of_the_consoles_user_wakes_its_cluster(world: UserWorld) -> None:
+    cluster = world.key(CLUSTERS, "main")
+    world.merge(CLUSTERS, "main", {"spec": {"console": {"user": "watcher"}}})
+    world.make(USERS, "another")
+    await world.user("another")
+    assert cluster not in world.woken
+    world.make(USERS, "watcher")
+    await world.user("watcher")
+    assert world.woken.count(cluster) == 1, "its pod can be made now"
+    world.restart_operator()
+    await world.user("watcher")
+    assert world.woken.count(cluster) == 1, "nothing is new"
+    world.rotate("watcher", "once")
+    await world.user("watcher")
+    assert world.woken.count(cluster) == 2
 
 
 @in_world(UserWorld)

@@ -39,6 +39,7 @@ from odradek_operator.gateways.kubernetes import (
 from odradek_operator.reconcilers.applying import Applier
 from odradek_operator.reconcilers.cluster import facts
 from odradek_operator.reconcilers.cluster.adoption import RecordLooks, begin_adoption, settle_adoption
+from odradek_operator.reconcilers.cluster.console import settle_console
 from odradek_operator.reconcilers.cluster.rolling import evictions, pod_replacement
 from odradek_operator.reconcilers.cluster.rolling.last_step import find_last_step
 from odradek_operator.reconcilers.cluster.run import ReconcileRun, mark_contents_stale
@@ -254,7 +255,7 @@ class ClusterReconciler:
             await apply_controllers(run, is_held=found.controllers_are_held)
         else:
             run, found = await self._carry_out_on_brokers(run, found)
-        return await report(run, found)
+        return await report(run, replace(found, console=await settle_console(run)))
 
     async def _carry_out_on_brokers(
         self, run: ReconcileRun, found: Findings

@@ -13,6 +13,7 @@ from odradek_operator.desired.names import BROKER, CONTROLLER, POOL_LABEL, ZOOKE
 from odradek_operator.desired.ways_in import ways_in
 from odradek_operator.gateways.kubernetes import Json, metadata
 from odradek_operator.gateways.secrets import Secrets, SecretTaken
+from odradek_operator.reconcilers.cluster.console import console_objects
 from odradek_operator.reconcilers.cluster.run import ReconcileRun
 from odradek_operator.reconcilers.cluster.settings.addresses import ExternalAddresses, external_addresses
 from odradek_operator.reconcilers.cluster.storage.volumes_at_risk import keeps_servers
@@ -125,5 +126,8 @@ async def _prune(run: ReconcileRun, wanted: list[Json]) -> None:
         and (name.removeprefix(f"{run.context.name}-") in names or is_of_pool(body))
     ]
     await run.applier.prune(
-        run.key, [*wanted, *workloads, *run.records()], run.objects, owner=metadata(run.body)["uid"]
+        run.key,
+        [*wanted, *workloads, *console_objects(run), *run.records()],
+        run.objects,
+        owner=metadata(run.body)["uid"],
     )

@@ -110,6 +110,12 @@ class ClusterFacts:
         return str(metadata(self._body)["name"])
 
     @property
+    def console_user(self) -> str | None:
+        """The User by which the console logs in, where there is one."""
+        found = ((self._body.get("spec") or {}).get("console") or {}).get("user")
+        return None if found is None else str(found)
+
+    @property
     def days(self) -> tuple[int, int]:
         """For how many days a certificate is good, and how many before its end it is renewed."""
         wanted = parse(ClusterSpec, self._body.get("spec")).certificates

@@ -26,7 +26,8 @@ from odradek_operator.desired.user_secret import (
     user_secret,
 )
 from odradek_operator.foundation.certificates import KeyPair, facts_of, issue, pkcs12_of
-from odradek_operator.gateways.kubernetes import USERS, Json, metadata, owner_reference
+from odradek_operator.foundation.keys import Key
+from odradek_operator.gateways.kubernetes import CLUSTERS, USERS, Json, metadata, owner_reference
 from odradek_operator.gateways.secrets import Secrets, SecretTaken
 from odradek_operator.gateways.users import (
     BrokerUsers,
@@ -56,6 +57,7 @@ from odradek_operator.reconcilers.user.facts import (
     UserDecision,
     WriteSecret,
 )
+from odradek_operator.resources.conditions import is_ready
 from odradek_operator.resources.user import UserSpec, UserStatus
 
 # 192 bits, in letters and digits: nothing has to escape them.
@@ -93,6 +95,18 @@ async def _run_one(rounds: Rounds[UserWork], work: UserWork) -> None:
     if not work.desired.is_deleted:
         await _observe_secret(rounds, work)
     await rounds.take_rounds(work)
+    _wake_console(rounds, work)
+
+
+def _wake_console(rounds: Rounds[UserWork], work: UserWork) -> None:
+    """Have the Cluster look whose console logs in as this User: its pod mounts the Secret, and a new login rolls it."""
+    assert work.cluster is not None
+    before, after = work.desired.status, work.decision.status
+    if after is None or work.cluster.console_user != work.desired.name:
+        return
+    is_changed = (before.secret, before.secret_version) != (after.secret, after.secret_version)
+    if is_changed or is_ready(before.conditions) != is_ready(work.decision.conditions):
+        rounds.environment.wake(Key(CLUSTERS.kind, rounds.namespace, work.desired.spec.cluster))
 
 
 # --- observing --------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from odradek_operator.desired.names import BROKER, CONTROLLER, ZOOKEEPER
+from odradek_operator.reconcilers.cluster.console import ConsoleFound
 from odradek_operator.reconcilers.cluster.restart_words import format_names
 from odradek_operator.reconcilers.cluster.rolling.last_step import ROLLING
 from odradek_operator.reconcilers.cluster.rolling.order import Roll
@@ -26,12 +27,16 @@ DELETIONS = "Deletions"
 CERTIFICATES = "Certificates"
 DATA_LOST = "ZookeeperDataLost"
 OTHER_PATH = "OtherZookeeperPath"
+CONSOLE_SERVES = "Console"
 VOLUME_AT_RISK = "AtRisk"
 REFERENCE_MISSING = "ReferenceMissing"
 
 
 def conditions(run: ReconcileRun, found: Findings) -> list[Condition]:
-    """The conditions of a Cluster. Those besides Ready and Rolling are there only while there is something to say."""
+    """The conditions of a Cluster. Those besides Ready and Rolling are there only while there is something to say.
+
+    Console is there while one is wanted, so that scripts can wait for it.
+    """
     stated = [_ready_condition(run, found), _rolling_condition(found)]
     if found.move.movement is not None or found.move.problem:
         stated.append(_scaling_condition(found))
@@ -83,6 +88,8 @@ def conditions(run: ReconcileRun, found: Findings) -> list[Condition]:
         stated.append(condition(ENSEMBLE, True, reason, str(found.ensemble.resize)))
     elif not found.access.is_settled:
         stated.append(condition(ENSEMBLE, True, "AccessChanges", str(found.access)))
+    if found.console is not None:
+        stated.append(_console_condition(found.console))
     return stated
 
 
@@ -91,6 +98,15 @@ def conditions_when_paused(known: Iterable[Condition]) -> list[Condition]:
     message = f"the operator does not look at this Cluster while the annotation {PAUSED_ANNOTATION} is true"
     types = dict.fromkeys([READY, *(one.type for one in known if one.type != PAUSED)])
     return [condition(type, None, "Paused", message) for type in types]
+
+
+def _console_condition(console: ConsoleFound) -> Condition:
+    if console.problem is not None:
+        return condition(CONSOLE_SERVES, False, console.problem.reason, console.problem.message)
+    message = f"the console serves at {console.address}"
+    if console.is_replaced:
+        return condition(CONSOLE_SERVES, True, "Rolling", f"{message} while its pod is replaced")
+    return condition(CONSOLE_SERVES, True, "Serving", message)
 
 
 def _describe_full(directories: Mapping[int, str]) -> str:

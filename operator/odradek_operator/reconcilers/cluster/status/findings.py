@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from odradek_operator.reconcilers.cluster.adoption import AdoptionFound
+from odradek_operator.reconcilers.cluster.console import ConsoleFound
 from odradek_operator.reconcilers.cluster.facts import BrokerPod, SetState
 from odradek_operator.reconcilers.cluster.rolling.last_step import LastStep
 from odradek_operator.reconcilers.cluster.rolling.order import Roll
@@ -30,6 +31,7 @@ class Findings:
     `at_risk` are volumes that go with their pods; `missing` is what pods refer to and is not there.
     `pending_set` is a StatefulSet whose newest form Kubernetes has not taken up yet: which pods are current is not
     known. `last_step` is the pod that a roll waits for after it has replaced the last one.
+    `console` is None where none is wanted.
     `pod_problems` are what keeps pods from being made or from becoming ready, by component.
     """
 
@@ -57,6 +59,7 @@ class Findings:
     path_problem: str | None = None
     pending_set: str | None = None
     last_step: LastStep | None = None
+    console: ConsoleFound | None = None
 
     @property
     def unreachable(self) -> str | None:

@@ -9,12 +9,14 @@ from typing import Final
 from odradek_operator.desired.names import BROKER, CONTROLLER, ZOOKEEPER
 from odradek_operator.gateways.kubernetes import Forbidden, Json, KubernetesError, metadata
 from odradek_operator.reconcilers.cluster.adoption import cut_names
+from odradek_operator.reconcilers.cluster.console import ConsoleFound
 from odradek_operator.reconcilers.cluster.facts import set_state
 from odradek_operator.reconcilers.cluster.rolling.last_step import LastStep
 from odradek_operator.reconcilers.cluster.run import ReconcileRun, mark_contents_stale
 from odradek_operator.reconcilers.cluster.settings.addresses import NODE_IP, PENDING, bootstrap_address
 from odradek_operator.reconcilers.cluster.settings.images import version_of
 from odradek_operator.reconcilers.cluster.status.conditions import (
+    CONSOLE_SERVES,
     DATA_LOST,
     OTHER_PATH,
     REFERENCE_MISSING,
@@ -56,6 +58,7 @@ def cluster_status(run: ReconcileRun, found: Findings) -> ClusterStatus:
         ensemble=found.ensemble.ensemble or before.ensemble,
         bootstrap=context.bootstrap,
         zookeeper_connect=context.zookeeper_connect if _admits_clients(run) else None,
+        console=None if found.console is None else found.console.address,
         listeners=_listeners(run, found),
         image=context.image if is_whole else before.image,
         version=version_of(context.image) if is_whole else before.version,
@@ -86,7 +89,14 @@ def again_seconds(run: ReconcileRun, found: Findings, status: ClusterStatus) -> 
     """Return the seconds until the next run without an event, or None once all is as wanted."""
     # No event shows that a kind is there now, or that a gateway has accepted a route.
     of_way_in = BLOCKED_SECONDS if found.way_in_problem else None
-    spans = (_seconds_until_settled(run, found, status), found.balance.again_seconds, of_way_in)
+    # No event shows what a pod that does not come up says, or that a Secret is there.
+    of_console = BLOCKED_SECONDS if found.console is not None and not found.console.is_settled else None
+    spans = (
+        _seconds_until_settled(run, found, status),
+        found.balance.again_seconds,
+        of_way_in,
+        of_console,
+    )
     return min((span for span in spans if span is not None), default=None)
 
 
@@ -192,6 +202,7 @@ async def report(run: ReconcileRun, found: Findings) -> float | None:
             await run.report_event("VolumeAtRisk", warned.message, warning=True)
     if found.missing and not any(one.message == found.missing for one in known):
         await run.report_event(REFERENCE_MISSING, found.missing, warning=True)
+    await _report_console(run, found.console)
     status, stated = cluster_status(run, found), conditions(run, found)
     await environment.write_status(run.body, status, stated)
     await _report_problems(run, problems)
@@ -203,6 +214,16 @@ async def report(run: ReconcileRun, found: Findings) -> float | None:
     if serves_again or is_changed:
         await mark_contents_stale(run.environment, run.key)
     return again_seconds(run, found, status)
+
+
+async def _report_console(run: ReconcileRun, console: ConsoleFound | None) -> None:
+    """An event for a problem of the console whose reason is new."""
+    known = next((one.reason for one in conditions_of(run.body) if one.type == CONSOLE_SERVES), None)
+    if console is None or console.problem is None or not console.needs_attention:
+        return
+    if console.problem.reason != known:
+        message = f"the console is not as it is wanted: {console.problem.message}"
+        await run.report_event(f"Console{console.problem.reason}", message, warning=True)
 
 
 async def report_unready(
