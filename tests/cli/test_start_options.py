@@ -172,8 +172,9 @@ def test_the_short_road_imports_nothing_heavy() -> None:
 
 
 def test_a_console_beside_a_broker_needs_a_listener_without_login(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("odradek.cli.cluster.start_run.configure_logging", lambda *_: None)
     arguments = StartArguments(
         console=True, data=str(tmp_path), listen=("SASL_PLAINTEXT://127.0.0.1:0",), log_level="error"
     )

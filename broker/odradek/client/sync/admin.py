@@ -32,6 +32,7 @@ class BlockingTopics(Face[TopicAdmin]):
 class BlockingConfigs(Face[ConfigAdmin]):
     """Settings of topics, brokers and groups."""
 
+    list_names = blocking(ConfigAdmin.list_names)
     describe = blocking(ConfigAdmin.describe)
     describe_many = blocking(ConfigAdmin.describe_many)
     alter = blocking(ConfigAdmin.alter)
