@@ -61,7 +61,7 @@ GROUP_SETTINGS: Final = {
     "errors.deadletterqueue.topic.name": LETTERS,
     "errors.deadletterqueue.copy.record.enable": "true",
 }
-DRAIN_SECONDS_MAX: Final = 600.0
+DRAIN_SECONDS_MAX: Final = 300.0
 TICK_SECONDS: Final = 0.1
 LOOK_SECONDS: Final = 0.5
 # Records are written in nearly all of the time of faults: at its end the queue is short.
