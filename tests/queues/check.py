@@ -280,7 +280,7 @@ class _Judge:
                 done_at = one.answered_at
         if done_at is None:
             return
-        # What another member was given before, it may have found later: until its lock ended, or when it went on.
+        # What another member was given before, it may have found later: until its lock ended, or when it continued.
         for one in deliveries:
             if one.at > done_at + self.evidence.lock_seconds and not self._is_old(one, done_at):
                 self._add("delivered after it was done", partition, offset, name, deliveries)

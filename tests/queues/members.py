@@ -1,6 +1,6 @@
 """The eight members of the queue: processes of three clients, which are killed, stopped, and started again.
 
-Each life of a member has a name and a log of its own: what a member was given before it was killed is not its
+Each life of a member has a name and a log of its own. What a member was given before it was killed is not its
 successor's.
 """
 

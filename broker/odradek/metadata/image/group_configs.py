@@ -289,13 +289,13 @@ GROUP_BOUNDS: Final[Mapping[str, tuple[str | None, str | None]]] = MappingProxyT
 
 def _refuse_out_of_bounds(key: str, value: int, settings: Settings) -> None:
     lowest_key, highest_key = GROUP_BOUNDS[key]
-    if lowest_key is not None and value < (lowest := _bound(lowest_key, settings)):
+    if lowest_key is not None and value < (lowest := _read_bound(lowest_key, settings)):
         raise InvalidConfig(f"{key}={value} must be at least the broker's {lowest_key}={lowest}")
-    if highest_key is not None and value > (highest := _bound(highest_key, settings)):
+    if highest_key is not None and value > (highest := _read_bound(highest_key, settings)):
         raise InvalidConfig(f"{key}={value} must be at most the broker's {highest_key}={highest}")
 
 
-def _bound(broker_key: str, settings: Settings) -> int:
+def _read_bound(broker_key: str, settings: Settings) -> int:
     found: int = getattr(settings, broker_key.replace(".", "_"))
     return found
 
