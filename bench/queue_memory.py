@@ -3,9 +3,9 @@
     python -m bench.queue_memory [PARTITIONS]
 
 A partition has 10,000 records in flight at most, as in Kafka, so 100 partitions have a million. One member acquires all
-of them and answers nothing. Then it accepts every second one, so that no two neighbours are alike in any partition.
-That is the most that a queue takes. The broker leads all
-partitions, and has both coordinators. Prints its resident memory before, after each step, and for each record.
+of them and answers nothing. Then it accepts every second one, so that no two neighbours are alike. That is the most
+that a queue takes. The broker leads all partitions, and has both coordinators. Prints its resident memory before, after
+each step, and for each record.
 """
 
 from __future__ import annotations

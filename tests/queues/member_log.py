@@ -77,7 +77,7 @@ class Delivered(NamedTuple):
 
 
 class MemberLog:
-    """Appends; each line is one write, which a kill does not shortened."""
+    """Appends; each line is one write, which a kill does not split."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
