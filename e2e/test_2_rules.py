@@ -30,6 +30,7 @@ POOLED: dict[str, Any] = {**CLUSTER, "brokers": {**CLUSTER["brokers"], "pools": 
 ELSEWHERE = {"zookeeper": {"connect": "zk:2181/here"}}
 TOPIC = {"cluster": "none", "partitions": 4, "replicas": 2}
 GROUP = {"cluster": "none", "topics": ["one"], "reset": {"id": "one", "to": {"at": "Earliest"}}}
+SCALING = {"messagesPerMember": 1, "max": 2}
 PORT = 9094
 USER = {"cluster": "none", "name": "u", "secretName": "s", "authentication": {"type": "scram-sha-512"}}
 PASSWORD = {"valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
@@ -88,6 +89,22 @@ CASES: list[tuple[str, dict[str, Any] | None, dict[str, Any], str]] = [
         "initialPosition needs topics",
     ),
     ("ConsumerGroup", GROUP, {"reset": {"id": "one", "to": {"at": "Latest"}}}, "needs a new id"),
+    ("ConsumerGroup", GROUP, {"type": "Share"}, "type cannot be changed"),
+    ("ConsumerGroup", None, {**GROUP, "deadLetters": {"topic": "dlq.a"}}, "deadLetters needs type: Share"),
+    ("ConsumerGroup", None, {**GROUP, "scaling": SCALING}, "scaling needs workload"),
+    (
+        "ConsumerGroup",
+        None,
+        {**GROUP, "replicas": 1, "workload": {"name": "w"}, "scaling": SCALING},
+        "scaling and replicas exclude each other",
+    ),
+    ("Cluster", None, {**CLUSTER, "console": {"allowedHosts": ["https://a"]}}, "must be a host name without"),
+    (
+        "Cluster",
+        None,
+        {**CLUSTER, "internalListener": {"tls": True, "authentication": {"type": "tls"}}, "console": {}},
+        "clients of the internal listener log in",
+    ),
     (
         "ConsumerGroup",
         None,
@@ -404,6 +421,8 @@ def test_each_rule_refuses_with_its_own_words(definitions: Kube) -> None:
         heard += str(refused.value)
     for name, wrong in wrong_settings(schema(definitions, "topics")):
         heard += refusal(definitions, "Topic", None, {**TOPIC, "config": {name: wrong}})
+    for name, wrong in wrong_settings(schema(definitions, "consumergroups")):
+        heard += refusal(definitions, "ConsumerGroup", None, {**GROUP, "config": {name: wrong}})
     for name, wrong in wrong_settings(schema(definitions, "clusters")):
         brokers = {**CLUSTER["brokers"], "config": {name: wrong}}
         heard += refusal(definitions, "Cluster", None, {**CLUSTER, "brokers": brokers})
