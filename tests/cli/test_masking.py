@@ -120,6 +120,7 @@ def test_documents_are_masked_below_the_names_of_secrets() -> None:
     }
 
 
+@pytest.mark.thorough
 def test_hostile_texts_take_no_longer_than_others() -> None:
     size = 200_000
     texts = ["a" * size, "password" * (size // 8), "-----BEGIN X-----" * (size // 17), " " * size, "-" * size]
