@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Collection
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -20,7 +22,9 @@ from odradek import (
     TopicPartition,
     sync,
 )
-from odradek.errors import InvalidRecordState, InvalidRequest, OdradekError
+from odradek.client.connection import BrokerConnection
+from odradek.errors import InvalidRecordState, InvalidRequest, OdradekError, UnknownServerError
+from odradek.wire.protocol.api import ApiKey
 from tests.client.support import with_client
 
 pytestmark = pytest.mark.integration
@@ -69,6 +73,23 @@ async def test_each_record_is_given_once_to_one_of_the_members(client: Client, u
     async with asyncio.timeout(SECONDS_MAX):
         await asyncio.gather(*(work() for _ in range(3)))
     assert seen == Counter(b"%d" % number for number in range(300))
+
+
+@with_client
+async def test_a_fetch_that_the_broker_failed_on_is_made_again(client: Client, unique: str) -> None:
+    await make_queue(client, unique, b"a")
+    ask, left = BrokerConnection.request, ["the first fetch"]
+
+    async def request(self: BrokerConnection, api: ApiKey, **fields: Any) -> Any:
+        if api is ApiKey.SHARE_FETCH and left:
+            left.pop()
+            raise UnknownServerError("the broker failed unexpectedly")
+        return await ask(self, api, **fields)
+
+    with patch.object(BrokerConnection, "request", request):
+        async with ShareConsumer(client, unique, [unique]) as consumer:
+            assert values(await poll_until(consumer, 1)) == [b"a"]
+    assert not left
 
 
 @with_client

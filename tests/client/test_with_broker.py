@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 import pytest
 
@@ -13,6 +14,7 @@ from odradek.client.admin.logs import EARLIEST, LATEST, MAX_TIMESTAMP
 from odradek.client.client import Client
 from odradek.client.consumer.blocks import ConsumerRecord
 from odradek.client.consumer.consumer import PartitionConsumer
+from odradek.client.consumer.fetches import fetch_on
 from odradek.client.consumer.group import GroupConsumer
 from odradek.client.consumer.oldest import timestamps_at
 from odradek.client.producer.producer import Producer
@@ -255,6 +257,29 @@ async def test_a_group_is_reset_and_deleted_only_without_members(client: Client,
     await admin.groups.delete(unique)
     with pytest.raises(errors.GroupIdNotFound):
         await admin.groups.describe(unique)
+
+
+@with_client
+async def test_a_fetch_that_the_broker_failed_on_is_made_again(client: Client, unique: str) -> None:
+    await Admin(client).topics.create(unique, partitions=1)
+    async with Producer(client) as producer:
+        await producer.send_and_wait(unique, b"a")
+    left = ["the first fetch"]
+
+    async def fetch(*arguments: Any, **more: Any) -> Any:
+        if left:
+            left.pop()
+            raise errors.UnknownServerError("the broker failed unexpectedly")
+        return await fetch_on(*arguments, **more)
+
+    with patch("odradek.client.consumer.consumer.fetch_on", fetch):
+        consumer = PartitionConsumer(client)
+        consumer.assign({TopicPartition(unique, 0): 0})
+        records: list[ConsumerRecord] = []
+        while not records:
+            records = await consumer.poll(timeout_ms=500)
+        await consumer.close()
+    assert [record.value for record in records] == [b"a"] and not left
 
 
 @with_client

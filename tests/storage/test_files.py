@@ -222,3 +222,16 @@ def test_a_listing_leaves_out_what_is_removed_in_the_middle_of_it(
 
     monkeypatch.setattr(os, "scandir", removing)
     assert sorted(one.name for one in SystemDisk().entries(str(tmp_path))) == ["0.log", "2.log"]
+
+
+def test_what_the_page_cache_cannot_give_fails_only_when_it_is_read() -> None:
+    disk = SimulatedDisk()
+    disk.make_directory("root")
+    file = disk.open("root/file", create=True)
+    file.append(b"hello")
+    part = FileSlice(file, 0, 5)
+    assert part.read_cached() == b"hello"
+    disk.failing_paths["root"] = errno.EIO
+    assert part.read_cached() is None
+    with pytest.raises(OSError, match="Input/output error"):
+        part.read()

@@ -214,10 +214,17 @@ class FileSlice:
         return data
 
     def read_cached(self) -> bytes | None:
-        """The bytes when the page cache has them all, else None: then `read` on a thread that may wait."""
+        """The bytes when the page cache has them all, else None: then `read` on a thread that may wait.
+
+        A disk that fails gives None too. What reads then meets the failure where it is this log's alone, and not in the
+        middle of an answer about many partitions.
+        """
         if self.file is None:
             return b""
-        return self.file.pread_cached(self.position, self.size)
+        try:
+            return self.file.pread_cached(self.position, self.size)
+        except OSError:
+            return None
 
 
 EMPTY_SLICE = FileSlice(None, 0, 0)

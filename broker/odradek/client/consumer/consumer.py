@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.client import Client
@@ -34,13 +35,22 @@ from odradek.client.errors import (
 )
 from odradek.client.metadata import NO_LEADER
 from odradek.foundation.client_limits import CLIENT_RETRY_PAUSE_MS_MAX, CLIENT_RETRY_PAUSE_MS_MIN
-from odradek.foundation.errors import InvalidRequest, OdradekError, OffsetOutOfRange, UnknownTopicOrPartition
+from odradek.foundation.errors import (
+    InvalidRequest,
+    OdradekError,
+    OffsetOutOfRange,
+    UnknownServerError,
+    UnknownTopicOrPartition,
+)
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.tasks import TaskOwner
 from odradek.wire.records.batch import BatchView
 
 logger = logging.getLogger(__name__)
 
+# Of a leader that does not answer. As by Kafka's consumer, a fetch that a broker failed on is made again: it reads nothing
+# twice.
+_OUTAGES: Final = (ConnectionFailed, ClientTimeout, UnknownServerError)
 _DOUBLINGS_MAX = 10  # much longer than the longest pause
 
 RESET_TIMESTAMPS = {"earliest": EARLIEST, "latest": LATEST}
@@ -417,7 +427,8 @@ class PartitionConsumer:
                 position.fetch_at = now + CLIENT_RETRY_PAUSE_MS_MAX / 1000
 
     async def _take_answer(self, position: PartitionPosition, answer: CompletedFetch) -> None:
-        self._outage.note_answer(position.topic_partition, now=asyncio.get_running_loop().time())
+        if not isinstance(answer.failure, UnknownServerError):
+            self._outage.note_answer(position.topic_partition, now=asyncio.get_running_loop().time())
         if isinstance(answer.failure, OffsetOutOfRange):
             await self._reset(position, answer.failure)
             return
@@ -445,13 +456,13 @@ class PartitionConsumer:
         position.seek(found.offset, epoch=found.leader_epoch)
 
     def _retry_or_fail(self, positions: list[PartitionPosition], failure: OdradekError) -> None:
-        if not isinstance(failure, (*RETRIABLE, ClientTimeout)):
+        if not isinstance(failure, (*RETRIABLE, *_OUTAGES)):
             self._failure = failure
             return
         logger.debug("fetching again: %s", failure)
         self._client.invalidate()
         now = asyncio.get_running_loop().time()
-        if isinstance(failure, (ConnectionFailed, ClientTimeout)):
+        if isinstance(failure, _OUTAGES):
             self._outage.note_failure((position.topic_partition for position in positions), failure, now=now)
         for position in positions:
             position.failures += 1

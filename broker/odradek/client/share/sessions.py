@@ -24,6 +24,7 @@ from odradek.foundation.errors import (
     InvalidShareSessionEpoch,
     OdradekError,
     ShareSessionNotFound,
+    UnknownServerError,
     UnknownTopicId,
 )
 from odradek.foundation.ids import TopicPartition
@@ -39,7 +40,8 @@ _RENEW_VERSIONS: Final = (2, 2)
 _BEGINNING: Final = 0
 _ENDING: Final = -1
 _EPOCH_MAX: Final = (1 << 31) - 1
-_LOST: Final = (ClientError, InvalidShareSessionEpoch, ShareSessionNotFound)
+# A broker that failed may have counted the request, or not.
+_LOST: Final = (ClientError, InvalidShareSessionEpoch, ShareSessionNotFound, UnknownServerError)
 
 Answers = Mapping[TopicPartition, Mapping[int, int]]
 """What is answered for each offset, by partition."""

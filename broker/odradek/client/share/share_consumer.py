@@ -30,6 +30,7 @@ from odradek.foundation.errors import (
     OdradekError,
     ShareSessionLimitReached,
     ShareSessionNotFound,
+    UnknownServerError,
     UnknownTopicId,
 )
 from odradek.foundation.ids import TopicPartition
@@ -37,8 +38,10 @@ from odradek.foundation.tasks import TaskOwner
 
 logger = logging.getLogger(__name__)
 
+# The leader does not answer. What a broker failed on is asked again, as by Kafka's client.
+_OUTAGES: Final = (*RETRIABLE_OR_LATE, UnknownServerError)
 _PASSING: Final = (
-    *RETRIABLE_OR_LATE,
+    *_OUTAGES,
     InvalidShareSessionEpoch,
     ShareSessionLimitReached,
     ShareSessionNotFound,
@@ -344,7 +347,7 @@ class ShareConsumer:
         session = self._sessions.get(broker_id)
         if session is not None and not session.is_open:
             self._held.forget_of(broker_id)
-        if isinstance(failure, RETRIABLE_OR_LATE):
+        if isinstance(failure, _OUTAGES):
             self._client.invalidate()
             self._outage.note_failure(asked, failure, now=loop.time())
         self._resting[broker_id] = loop.time() + _PAUSE_SECONDS
