@@ -6,25 +6,24 @@ has already undone does nothing. `heal` ends them all and brings everything up a
 
 from __future__ import annotations
 
-import contextlib
 import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import Final
 
 from odradek.metadata.image import paths
 from tests.chaos.deletions import Deletions
 from tests.chaos.groups import Groups
-from tests.chaos.history import FaultReported, HistoryFile, Probed, ProcessEnded, now
+from tests.chaos.history import HistoryFile, Probed, ProcessEnded, now
+from tests.chaos.in_force import FaultsInForce, Undo
 from tests.chaos.moves import Moves
 from tests.chaos.network import CLIENTS
 from tests.chaos.schedule import Kind, Planned
 from tests.chaos.world import BROKERS, CONTROLLERS, ZOOKEEPER, ChaosCluster, broker, controller
 
-Undo = Callable[[], None]
 _READY_SECONDS_MAX: Final = 30.0
 _FULL_DISK: Final = "its disk is full"
 _EXCUSED_SECONDS: Final = 30.0  # a paused or busy process learns late of what its disk refused
@@ -48,35 +47,25 @@ class Faults:
         self._groups = groups
         self._moves = moves
         self._deletions = deletions
-        self._history = history
         self._topic = topic
         self._partitions = partitions
-        self._in_force: list[tuple[float, Planned, str, Undo]] = []
+        self._history = history
+        self._in_force = FaultsInForce(history)
         self._threads: list[threading.Thread] = []
         self.begun = 0
 
     def begin(self, planned: Planned) -> None:
         what, undo = self._do(planned)
         self.begun += 1
-        self._history.add(FaultReported(at=now(), number=planned.number, what=what, has_ended=False))
-        ends_at = time.monotonic() + planned.lasts_seconds
-        self._in_force.append((ends_at, planned, what, undo))
+        self._in_force.add(planned.number, what, undo, lasts_seconds=planned.lasts_seconds)
 
     def tick(self) -> None:
         """End what is over."""
-        for entry in [entry for entry in self._in_force if entry[0] <= time.monotonic()]:
-            self._end(entry)
-
-    def _end(self, entry: tuple[float, Planned, str, Undo]) -> None:
-        self._in_force.remove(entry)
-        _, planned, what, undo = entry
-        undo()
-        self._history.add(FaultReported(at=now(), number=planned.number, what=what, has_ended=True))
+        self._in_force.end_due()
 
     def heal(self) -> None:
         """End all faults; every process runs, or is about to."""
-        for entry in list(self._in_force):
-            self._end(entry)
+        self._in_force.end_all()
         for thread in self._threads:
             thread.join(5 * _READY_SECONDS_MAX)
             assert not thread.is_alive(), f"{thread.name} does not end"
@@ -99,11 +88,11 @@ class Faults:
             case Kind.KILL_CONTROLLER:
                 return self._kill([self._active(choice)])
             case Kind.PAUSE_BROKER:
-                return self._pause(broker(some))
+                return self._world.pause(broker(some))
             case Kind.PAUSE_LEADER:
-                return self._pause(broker(self._leader(choice)))
+                return self._world.pause(broker(self._leader(choice)))
             case Kind.PAUSE_CONTROLLER:
-                return self._pause(self._active(choice))
+                return self._world.pause(self._active(choice))
             case Kind.RESTART_BROKER:
                 return self._restart_in_order([some])
             case Kind.RESTART_ALL:
@@ -112,7 +101,7 @@ class Faults:
                 world.kill_zookeeper()
                 return "ZooKeeper is killed", world.start_zookeeper
             case Kind.PAUSE_ZOOKEEPER:
-                return self._pause_zookeeper()
+                return self._world.pause_zookeeper()
             case Kind.EXPIRE_LEADER:
                 return self._expire(paths.broker(self._leader(choice)))
             case Kind.EXPIRE_CONTROLLER:
@@ -151,21 +140,6 @@ class Faults:
     def _wipe(self, number: int) -> tuple[str, Undo]:
         what, undo = self._kill([broker(number)])
         return f"{what}: {self._deletions.wipe(number)}", undo
-
-    def _pause(self, name: str) -> tuple[str, Undo]:
-        process = self._world.processes[name]
-        process.pause()
-        return f"SIGSTOP of {name}", process.go_on
-
-    def _pause_zookeeper(self) -> tuple[str, Undo]:
-        with contextlib.suppress(AssertionError):  # it may be dead just now
-            self._world.zookeeper.pause()
-
-        def undo() -> None:
-            with contextlib.suppress(AssertionError):
-                self._world.zookeeper.go_on()
-
-        return "SIGSTOP of ZooKeeper", undo
 
     def _expire(self, path: str) -> tuple[str, Undo]:
         has_ended = self._world.expire(path)

@@ -20,6 +20,7 @@ from kazoo.exceptions import KazooException
 from odradek.metadata.image import nodes, paths
 from tests.chaos.error_log import new_errors
 from tests.chaos.history import ErrorLogged, Event, HistoryFile, now
+from tests.chaos.in_force import Undo
 from tests.chaos.isolation import is_isolated
 from tests.chaos.network import Namespaces, Network
 from tests.chaos.processes import Process, odradek
@@ -158,6 +159,23 @@ class ChaosCluster:
         if self._zookeeper_runs:
             self.zookeeper.kill()
             self._zookeeper_runs = False
+
+    def pause(self, name: str) -> tuple[str, Undo]:
+        """Stop a process as SIGSTOP does: what it is, and what lets it continue."""
+        process = self.processes[name]
+        process.pause()
+        return f"SIGSTOP of {name}", process.go_on
+
+    def pause_zookeeper(self) -> tuple[str, Undo]:
+        """As `pause`. It may be dead just now, and again when it is to continue."""
+        with contextlib.suppress(AssertionError):
+            self.zookeeper.pause()
+
+        def undo() -> None:
+            with contextlib.suppress(AssertionError):
+                self.zookeeper.go_on()
+
+        return "SIGSTOP of ZooKeeper", undo
 
     def look(self) -> list[Event]:
         """Start again what gave up; returns what was learned from the processes since the last look."""

@@ -1,7 +1,7 @@
 """Runbooks tried on real faults: the alert is raised by what the broker shows, and what its page says to type works.
 
 Each fault is made on a broker or a cluster of the test's own. Promtool evaluates the alert on two scrapes of /metrics:
-before the fault, and under it. Then the commands of the page are played in order, as far as they need no Kubernetes.
+before the fault, and under it. Then the commands of the page are played one by one, as far as they need no Kubernetes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Patient:
         return printed
 
     def play(self, name: str) -> dict[str, str]:
-        """The commands of a page in order; what each prints. A cluster with a fault is not healthy, and may refuse."""
+        """What the commands of a page print, one by one. A cluster with a fault is not healthy, and may refuse."""
         codes = (0, ExitCode.DEGRADED, ExitCode.UNHEALTHY)
         played = [words for words in commands(name) if words[0] == "odradek" and "--watch" not in words]
         assert played

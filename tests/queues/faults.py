@@ -6,20 +6,16 @@ when it begins: the leader of a partition, of the dead-letter topic or of a coor
 
 from __future__ import annotations
 
-import contextlib
 import random
-import time
 from collections import Counter
-from collections.abc import Callable
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from tests.chaos.history import FaultReported, HistoryFile, now
+from tests.chaos.history import HistoryFile
+from tests.chaos.in_force import FaultsInForce, Undo
 from tests.chaos.network import CLIENTS
 from tests.chaos.world import BROKERS, CONTROLLERS, ChaosCluster, broker, controller
 from tests.queues.members import Members
-
-Undo = Callable[[], None]
 
 
 class Kind(StrEnum):
@@ -62,7 +58,7 @@ class Planned(NamedTuple):
 
 
 def plan(seed: int, seconds: float) -> list[Planned]:
-    """The faults of so many seconds, in order."""
+    """The faults of so many seconds, the earliest first."""
     chance = random.Random(seed)
     found: list[Planned] = []
     bag: list[Kind] = []
@@ -93,33 +89,23 @@ class QueueFaults:
         """`partitions` has the partitions of the topic, of the letters and of the states, in this order."""
         self._world = world
         self._members = members
-        self._history = history
         self._topic, self._letters, self._states = partitions.items()
         self._group_partition = group_partition
-        self._in_force: list[tuple[float, int, str, Undo]] = []
+        self._in_force = FaultsInForce(history)
         self.counts: Counter[str] = Counter()
 
     def begin(self, planned: Planned) -> None:
         what, undo = self._do(planned)
         self.counts[planned.kind] += 1
-        self._history.add(FaultReported(at=now(), number=planned.number, what=what, has_ended=False))
-        self._in_force.append((time.monotonic() + planned.lasts_seconds, planned.number, what, undo))
+        self._in_force.add(planned.number, what, undo, lasts_seconds=planned.lasts_seconds)
 
     def tick(self) -> None:
         """End what is over."""
-        for entry in [entry for entry in self._in_force if entry[0] <= time.monotonic()]:
-            self._end(entry)
-
-    def _end(self, entry: tuple[float, int, str, Undo]) -> None:
-        self._in_force.remove(entry)
-        _, number, what, undo = entry
-        undo()
-        self._history.add(FaultReported(at=now(), number=number, what=what, has_ended=True))
+        self._in_force.end_due()
 
     def heal(self) -> None:
         """End all; every process runs, or is about to."""
-        for entry in list(self._in_force):
-            self._end(entry)
+        self._in_force.end_all()
         self._world.start_zookeeper()
         for process in self._world.processes.values():
             process.start()
@@ -132,26 +118,26 @@ class QueueFaults:
             case Kind.KILL_LEADER:
                 return self._kill(self._leader(*self._topic, choice))
             case Kind.STOP_LEADER:
-                return self._stop(self._leader(*self._topic, choice))
+                return self._world.pause(self._leader(*self._topic, choice))
             case Kind.KILL_GROUP_COORDINATOR:
                 return self._kill(self._coordinator(choice))
             case Kind.STOP_GROUP_COORDINATOR:
-                return self._stop(self._coordinator(choice))
+                return self._world.pause(self._coordinator(choice))
             case Kind.KILL_SHARE_COORDINATOR:
                 return self._kill(self._leader(*self._states, choice))
             case Kind.STOP_SHARE_COORDINATOR:
-                return self._stop(self._leader(*self._states, choice))
+                return self._world.pause(self._leader(*self._states, choice))
             case Kind.KILL_LETTERS_LEADER:
                 return self._kill(self._leader(*self._letters, choice))
             case Kind.KILL_CONTROLLER:
                 return self._kill(self._active(choice))
             case Kind.STOP_CONTROLLER:
-                return self._stop(self._active(choice))
+                return self._world.pause(self._active(choice))
             case Kind.KILL_ZOOKEEPER:
                 world.kill_zookeeper()
                 return "ZooKeeper is killed", world.start_zookeeper
             case Kind.STOP_ZOOKEEPER:
-                return self._stop_zookeeper()
+                return self._world.pause_zookeeper()
             case Kind.CUT_CLIENTS:
                 return self._cut_clients(choice)
             case Kind.KILL_MEMBER:
@@ -175,21 +161,6 @@ class QueueFaults:
         process = self._world.processes[name]
         process.kill()
         return f"kill -9 of {name}", process.start
-
-    def _stop(self, name: str) -> tuple[str, Undo]:
-        process = self._world.processes[name]
-        process.pause()
-        return f"SIGSTOP of {name}", process.go_on
-
-    def _stop_zookeeper(self) -> tuple[str, Undo]:
-        with contextlib.suppress(AssertionError):  # it may be dead just now
-            self._world.zookeeper.pause()
-
-        def undo() -> None:
-            with contextlib.suppress(AssertionError):
-                self._world.zookeeper.go_on()
-
-        return "SIGSTOP of ZooKeeper", undo
 
     def _cut_clients(self, choice: int) -> tuple[str, Undo]:
         """What a broker sends to clients is lost, or what they send to it."""

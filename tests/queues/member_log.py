@@ -124,7 +124,7 @@ def describe(failure: BaseException) -> str:
 
 
 def read_member_log(path: Path) -> Iterator[MemberEvent]:
-    """The events of one life of a member, in order."""
+    """The events of one life of a member, the earliest first."""
     with path.open() as lines:
         for line in lines:
             if line.endswith("\n"):

@@ -384,7 +384,7 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
         if type(answer) is Pending:
             queued = QueuedAnswer()
             queued.pending = answer
-            queued.head = bytes(request[:_HEAD_BYTES])
+            queued.head = request[:_HEAD_BYTES].tobytes()
             request_bytes = len(request)
             if request_bytes >= REQUEST_BYTES_COUNTED_MIN:
                 queued.request_bytes = request_bytes
@@ -397,10 +397,10 @@ class InboundConnection(EndingConnection, asyncio.BufferedProtocol):
             self._add_to_output(answer)
             self._pump()
             if self._out or self._output is not FLOWING:
-                self._begin_unsent(bytes(request[:_HEAD_BYTES]))
+                self._begin_unsent(request[:_HEAD_BYTES].tobytes())
             return
         queued = QueuedAnswer()
-        queued.head = bytes(request[:_HEAD_BYTES])
+        queued.head = request[:_HEAD_BYTES].tobytes()
         self._answers.append(queued)
         queued.make_ready(answer)
         self._queued_bytes += queued.bytes

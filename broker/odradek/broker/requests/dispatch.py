@@ -170,10 +170,12 @@ class Dispatcher:
         except Exception as error:
             reply = self._answer_failure(error, request, context)
         seconds = monotonic() - started
-        if seconds > self._all_counters.looked_at_seconds or connection.waiting_since:
+        since = connection.waiting_since
+        if since or seconds > self._all_counters.looked_at_seconds:
             if seconds > TURN_SECONDS_MAX:
                 self._note_long_turn(context, seconds)
-            queued = _seconds_queued(context)
+            # Without a call more for each answer: `_seconds_queued`.
+            queued = context.received_at - since if since else 0.0
             if seconds + queued > self._all_counters.slow_seconds:
                 self._note_slow_request(request, context, reply, seconds, queued)
         _count_answer(counters, reply, seconds)
