@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
-from datetime import UTC, datetime
-from functools import partial
-from pathlib import Path
 
 import pytest
 
 from odradek_operator.foundation.keys import Key
-from odradek_operator.foundation.metrics import ConditionBook
-from odradek_operator.foundation.settings import OperatorSettings
 from odradek_operator.gateways.api_server import ApiServerGateway
 from odradek_operator.gateways.kubernetes import (
     CLUSTERS,
@@ -26,20 +20,14 @@ from odradek_operator.gateways.kubernetes import (
     Refused,
     metadata,
 )
-from odradek_operator.reconcilers.cluster.reconciler import ClusterReconciler
-from odradek_operator.reconcilers.reconciler import Environment
-from tests.operator.support.cluster_admin import Brokers
+from tests.operator.support.chart_rights import OPERATOR_ACCOUNT, cluster_reconciler, grant_rights
 from tests.operator.support.gateway import gateway_to
-from tests.operator.support.objects import Objects
 from tests.operator.support.world import manifest
 from tests.support.kubernetes_api import TOKEN, ApiServer, running_api_server
-from tests.support.polling import wait_until
 from tests.support.stories import in_real_time
 
 pytestmark = [pytest.mark.integration, pytest.mark.thorough]
 
-RIGHTS = Path(__file__).parents[3] / "manifests" / "operator" / "one-namespace.yaml"
-OPERATOR_ACCOUNT = "system:serviceaccount:odradek:odradek-operator"
 KINDS = (SERVICE_ACCOUNTS, NETWORK_POLICIES, SERVICES, DEPLOYMENTS)
 NAME = "events-console"
 LOGIN: Json = {"authentication": {"type": "scram-sha-512"}}
@@ -59,23 +47,8 @@ SPEC: Json = {
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     with running_api_server(tmp_path_factory.mktemp("api-server")) as running:
         running.install_definitions()
-        running.kubectl("apply", "--filename", str(RIGHTS))
-        for right in ("list statefulsets.apps", "patch deployments.apps", "get users.odradek.io"):
-            asked = ("auth", "can-i", *right.split(), "-n", "odradek", "--as", OPERATOR_ACCOUNT)
-            wait_until(
-                f"it may {right}", partial(running.kubectl, *asked), not_yet=subprocess.CalledProcessError
-            )
+        grant_rights(running, "list statefulsets.apps", "patch deployments.apps", "get users.odradek.io")
         yield running
-
-
-def reconciler(kubernetes: ApiServerGateway) -> ClusterReconciler:
-    environment = Environment(
-        kubernetes=kubernetes,
-        conditions=ConditionBook(),
-        wake=lambda *_, **__: None,
-        now=lambda: datetime(2026, 1, 1, tzinfo=UTC),
-    )
-    return ClusterReconciler(environment, admin=Brokers(Objects()), settings=OperatorSettings())
 
 
 async def change(person: ApiServerGateway, console: Json | None) -> None:
@@ -102,7 +75,7 @@ async def test_a_console_is_made_with_the_charts_rights_and_goes(server: ApiServ
         gateway_to(server.url, token=TOKEN, account=OPERATOR_ACCOUNT) as kubernetes,
     ):
         await person.create(manifest(CLUSTERS, "events", SPEC, namespace="odradek"))
-        key, operator = Key("Cluster", "odradek", "events"), reconciler(kubernetes)
+        key, operator = Key("Cluster", "odradek", "events"), cluster_reconciler(kubernetes)
         await operator.reconcile(key)
 
         async def versions() -> list[str | None]:
@@ -116,7 +89,7 @@ async def test_a_console_is_made_with_the_charts_rights_and_goes(server: ApiServ
         assert reason(body) == "Starting"
         assert body["status"]["console"] == f"http://{NAME}.odradek.svc.cluster.local"
         # A new operator applies all of it once, and nothing becomes newer by that.
-        await reconciler(kubernetes).reconcile(key)
+        await cluster_reconciler(kubernetes).reconcile(key)
         assert await versions() == before
         await change(person, None)
         await operator.reconcile(key)
@@ -137,7 +110,7 @@ async def test_what_the_api_server_refuses_of_it_holds_no_broker_up(server: ApiS
     ):
         broken = {"pod": {"sidecars": [{"name": "proxy"}]}}
         await person.create(manifest(CLUSTERS, "odd", {**SPEC, "console": broken}, namespace="odradek"))
-        await reconciler(kubernetes).reconcile(Key("Cluster", "odradek", "odd"))
+        await cluster_reconciler(kubernetes).reconcile(Key("Cluster", "odradek", "odd"))
         body = await person.get(CLUSTERS, "odradek", "odd")
         assert body is not None and reason(body) == "Refused"
         assert "image: Required value" in str(body["status"]["conditions"])

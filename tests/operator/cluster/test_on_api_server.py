@@ -6,10 +6,8 @@ An operator that is killed between any two writes leaves nothing that its succes
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,8 +16,6 @@ import pytest
 
 from odradek_operator.desired.names import MANAGED_BY, MANAGED_BY_LABEL, REPLACE_ANNOTATION
 from odradek_operator.foundation.keys import Key
-from odradek_operator.foundation.metrics import ConditionBook
-from odradek_operator.foundation.settings import OperatorSettings
 from odradek_operator.gateways.api_server import ApiServerGateway, Configure
 from odradek_operator.gateways.kubernetes import (
     CLUSTERS,
@@ -44,21 +40,18 @@ from odradek_operator.gateways.kubernetes import (
 from odradek_operator.gateways.secrets import Secrets, SecretTaken
 from odradek_operator.main.lease import OperatorLease
 from odradek_operator.reconcilers.applying import OWNED
-from odradek_operator.reconcilers.cluster.reconciler import ClusterReconciler
-from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER, Environment, remove_finalizer
-from tests.operator.support.cluster_admin import Brokers
+from odradek_operator.reconcilers.reconciler import CLEANUP_FINALIZER, remove_finalizer
+from tests.operator.support.chart_rights import OPERATOR_ACCOUNT, cluster_reconciler, grant_rights
 from tests.operator.support.gateway import configured_for
 from tests.operator.support.kubernetes import Killed
-from tests.operator.support.objects import Objects
 from tests.operator.support.world import manifest
 from tests.support.kubernetes_api import TOKEN, ApiServer, running_api_server
-from tests.support.polling import eventually, wait_until
+from tests.support.polling import eventually
 from tests.support.stories import in_real_time
 
 pytestmark = pytest.mark.integration
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
-OPERATOR_ACCOUNT = "system:serviceaccount:odradek:odradek-operator"
 SPEC: Json = {
     "image": "odradek:0.1.0",
     "zookeeper": {"servers": {"replicas": 3}},
@@ -102,32 +95,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
         yield running
 
 
-def grant_rights(server: ApiServer) -> None:
-    """Give the operator's account what the chart gives it, and wait until the API server takes that into account."""
-    server.kubectl("apply", "--filename", str(MANIFESTS / "operator" / "one-namespace.yaml"))
-    for right in ("list statefulsets.apps", "patch secrets", "list nodes"):
-        asked = ("auth", "can-i", *right.split(), "-n", "odradek", "--as", OPERATOR_ACCOUNT)
-        wait_until(
-            f"it may {right}",
-            partial(server.kubectl, *asked),
-            not_yet=subprocess.CalledProcessError,
-        )
-
-
 def gateway(server: ApiServer, *, account: str | None = None) -> Cut:
     """The gateway, as an administrator or as an account."""
     headers = {} if account is None else {"Impersonate-User": account}
     return Cut(configured_for(server.url, token=TOKEN), headers=headers)
-
-
-def reconciler(kubernetes: ApiServerGateway) -> ClusterReconciler:
-    environment = Environment(
-        kubernetes=kubernetes,
-        conditions=ConditionBook(),
-        wake=lambda *_, **__: None,
-        now=lambda: datetime(2026, 1, 1, tzinfo=UTC),
-    )
-    return ClusterReconciler(environment, admin=Brokers(Objects()), settings=OperatorSettings())
 
 
 async def make_cluster(kubernetes: ApiServerGateway, server: ApiServer, namespace: str) -> Key:
@@ -150,7 +121,7 @@ async def made(kubernetes: ApiServerGateway, key: Key) -> set[tuple[str, str]]:
 async def test_a_second_run_writes_nothing_even_by_a_new_operator(server: ApiServer) -> None:
     async with gateway(server) as kubernetes:
         key = await make_cluster(kubernetes, server, "whole")
-        first = reconciler(kubernetes)
+        first = cluster_reconciler(kubernetes)
         await first.reconcile(key)
         await first.reconcile(key)
         writes = kubernetes.writes
@@ -160,7 +131,7 @@ async def test_a_second_run_writes_nothing_even_by_a_new_operator(server: ApiSer
             body["metadata"]["resourceVersion"] for body in await kubernetes.list(STATEFUL_SETS, "whole")
         }
         # A new one applies all of it once, and nothing becomes newer by that.
-        await reconciler(kubernetes).reconcile(key)
+        await cluster_reconciler(kubernetes).reconcile(key)
         after = {
             body["metadata"]["resourceVersion"] for body in await kubernetes.list(STATEFUL_SETS, "whole")
         }
@@ -178,16 +149,16 @@ async def test_a_new_operator_finishes_after_a_kill_between_any_two_writes(serve
     async with gateway(server) as kubernetes:
         key = await make_cluster(kubernetes, server, "uncut")
         kubernetes.writes = 0
-        await reconciler(kubernetes).reconcile(key)
+        await cluster_reconciler(kubernetes).reconcile(key)
         writes, wanted = kubernetes.writes, await made(kubernetes, key)
         assert writes > 25 and ("StatefulSet", "events-broker") in wanted
         for cut in range(writes):
             key = await make_cluster(kubernetes, server, f"cut-{cut}")
             kubernetes.writes, kubernetes.cut_after = 0, cut
             with suppress(Killed):
-                await reconciler(kubernetes).reconcile(key)
+                await cluster_reconciler(kubernetes).reconcile(key)
             kubernetes.cut_after = None
-            await reconciler(kubernetes).reconcile(key)
+            await cluster_reconciler(kubernetes).reconcile(key)
             assert await made(kubernetes, key) == wanted, f"killed after {cut} writes"
             body = await kubernetes.get(CLUSTERS, key.namespace, key.name)
             assert body is not None and body["status"]["conditions"], f"killed after {cut} writes"
@@ -257,7 +228,7 @@ async def test_of_a_cluster_that_the_api_server_refuses_nothing_is_made(server: 
             manifest(CLUSTERS, "events", {**SPEC, "brokers": brokers}, namespace="refused")
         )
         key = Key("Cluster", "refused", "events")
-        operator = reconciler(kubernetes)
+        operator = cluster_reconciler(kubernetes)
         with pytest.raises(Refused, match="image: Required value"):
             await operator.reconcile(key)
         assert await made(kubernetes, key) == set()
@@ -282,7 +253,7 @@ async def test_of_a_cluster_that_the_api_server_refuses_nothing_is_made(server: 
 @pytest.mark.thorough
 @in_real_time
 async def test_whether_a_secret_is_there_is_known_without_reading_it(server: ApiServer) -> None:
-    grant_rights(server)
+    grant_rights(server, "list statefulsets.apps", "patch secrets", "list nodes")
     async with gateway(server) as person, gateway(server, account=OPERATOR_ACCOUNT) as kubernetes:
         secrets = Secrets(kubernetes)
         assert not await secrets.exists("odradek", "certificate")
@@ -300,12 +271,12 @@ async def test_whether_a_secret_is_there_is_known_without_reading_it(server: Api
 @pytest.mark.thorough
 @in_real_time
 async def test_the_charts_rights_suffice_for_all_that_the_operator_does(server: ApiServer) -> None:
-    grant_rights(server)
+    grant_rights(server, "list statefulsets.apps", "patch secrets", "list nodes")
     server.kubectl("create", "--filename", "-", given=GROWING_CLASS)
     async with gateway(server) as person, gateway(server, account=OPERATOR_ACCOUNT) as kubernetes:
         key = Key("Cluster", "odradek", "events")
         await person.create(manifest(CLUSTERS, "events", SPEC, namespace="odradek"))
-        operator = reconciler(kubernetes)
+        operator = cluster_reconciler(kubernetes)
         await operator.reconcile(key)
         # No controller creates pods and claims here: the test does.
         await person.create(_pod("events-broker-1"))
@@ -357,7 +328,7 @@ async def test_the_charts_rights_suffice_for_all_that_the_operator_does(server: 
 @pytest.mark.thorough
 @in_real_time
 async def test_of_secrets_the_operator_reads_and_changes_only_its_own(server: ApiServer) -> None:
-    grant_rights(server)
+    grant_rights(server, "list statefulsets.apps", "patch secrets", "list nodes")
     async with gateway(server) as person, gateway(server, account=OPERATOR_ACCOUNT) as kubernetes:
         about = {"name": "theirs", "namespace": "odradek"}
         theirs = {"apiVersion": "v1", "kind": "Secret", "metadata": about, "stringData": {"key": "theirs"}}
@@ -405,11 +376,11 @@ async def test_of_secrets_the_operator_reads_and_changes_only_its_own(server: Ap
             "authorization": {},
         }
         await person.create(manifest(CLUSTERS, "secured", spec, namespace="odradek"))
-        await reconciler(kubernetes).reconcile(key)
+        await cluster_reconciler(kubernetes).reconcile(key)
         made = await person.list(SECRETS, "odradek", labels=LABEL)
         names = {metadata(one)["name"] for one in made}
         assert names == {"secured-cluster-ca", "secured-clients-ca", "secured-broker-tls"}
-        await reconciler(kubernetes).reconcile(key)
+        await cluster_reconciler(kubernetes).reconcile(key)
         assert await person.list(SECRETS, "odradek", labels=LABEL) == made, "read, and left as they are"
         body = await person.get(CLUSTERS, "odradek", "secured")
         assert body is not None
@@ -446,7 +417,7 @@ def _claim(name: str) -> Json:
 async def test_what_is_no_longer_wanted_goes_and_what_others_made_stays(server: ApiServer) -> None:
     async with gateway(server) as kubernetes:
         key = await make_cluster(kubernetes, server, "pruned")
-        await reconciler(kubernetes).reconcile(key)
+        await cluster_reconciler(kubernetes).reconcile(key)
         labels = {"odradek.io/cluster": "events"}
         await kubernetes.create(manifest(CONFIG_MAPS, "theirs", namespace="pruned", labels=labels))
         body = await kubernetes.get(CLUSTERS, "pruned", "events")
@@ -454,7 +425,7 @@ async def test_what_is_no_longer_wanted_goes_and_what_others_made_stays(server: 
         body["spec"]["listeners"] = []
         body["spec"]["network"] = {"enabled": False}
         await kubernetes.replace(body)
-        await reconciler(kubernetes).reconcile(key)
+        await cluster_reconciler(kubernetes).reconcile(key)
         left = await made(kubernetes, key)
         assert not any(name.startswith(("events-nodes-", "events-inside-")) for _, name in left)
         assert not any(kind == "NetworkPolicy" for kind, _ in left)
@@ -465,7 +436,7 @@ async def test_what_is_no_longer_wanted_goes_and_what_others_made_stays(server: 
 @in_real_time
 async def test_pods_are_spread_strictly_where_there_are_nodes_enough(server: ApiServer) -> None:
     """Nodes that others made are read with the chart's rights, and Kubernetes takes the constraints."""
-    grant_rights(server)
+    grant_rights(server, "list statefulsets.apps", "patch secrets", "list nodes")
     zone = "topology.kubernetes.io/zone"
     cluster = partial(manifest, CLUSTERS, "spread", namespace="odradek")
     async with gateway(server) as person, gateway(server, account=OPERATOR_ACCOUNT) as kubernetes:
@@ -481,7 +452,7 @@ async def test_pods_are_spread_strictly_where_there_are_nodes_enough(server: Api
             await person.create(cluster({**SPEC, "spread": {"nodes": "Sometimes"}}))
         # Its two brokers have a node each; three ZooKeeper servers have not.
         await person.create(cluster({**SPEC, "spread": {"zones": "Preferred"}}))
-        await reconciler(kubernetes).reconcile(Key("Cluster", "odradek", "spread"))
+        await cluster_reconciler(kubernetes).reconcile(Key("Cluster", "odradek", "spread"))
         found: dict[str, list[tuple[str, str, str]]] = {}
         for part in ("broker", "zookeeper"):
             body = await person.get(STATEFUL_SETS, "odradek", f"spread-{part}")

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +14,6 @@ from odradek.client.admin.balance_plans import plan_balance
 from odradek.client.admin.balance_values import BalancedBroker, ClusterLoad, PartitionLoad
 from odradek.foundation.ids import TopicPartition
 from odradek_operator.foundation.keys import Key
-from odradek_operator.foundation.metrics import ConditionBook
-from odradek_operator.foundation.settings import OperatorSettings
 from odradek_operator.gateways.api_server import ApiServerGateway
 from odradek_operator.gateways.balancing import PlannedBalance
 from odradek_operator.gateways.kubernetes import (
@@ -29,24 +24,18 @@ from odradek_operator.gateways.kubernetes import (
     KubernetesError,
     Refused,
 )
-from odradek_operator.reconcilers.cluster.reconciler import ClusterReconciler
 from odradek_operator.reconcilers.cluster.scaling.balancing import with_plan
-from odradek_operator.reconcilers.reconciler import Environment
 from odradek_operator.resources.balance import BalanceState, BalanceStatus
 from odradek_operator.resources.structure import render
-from tests.operator.support.cluster_admin import Brokers
+from tests.operator.support.chart_rights import NOW, OPERATOR_ACCOUNT, cluster_reconciler, grant_rights
 from tests.operator.support.gateway import gateway_to
-from tests.operator.support.objects import Objects
 from tests.operator.support.world import manifest
 from tests.support.kubernetes_api import TOKEN, ApiServer, running_api_server
-from tests.support.polling import eventually, wait_until
+from tests.support.polling import eventually
 from tests.support.stories import in_real_time
 
 pytestmark = [pytest.mark.integration, pytest.mark.thorough]
 
-RIGHTS = Path(__file__).parents[3] / "manifests" / "operator" / "one-namespace.yaml"
-OPERATOR_ACCOUNT = "system:serviceaccount:odradek:odradek-operator"
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
 INGRESS: Json = {
     "name": "web",
     "type": "Ingress",
@@ -114,20 +103,8 @@ def route_definition() -> str:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     with running_api_server(tmp_path_factory.mktemp("api-server")) as running:
         running.install_definitions()
-        running.kubectl("apply", "--filename", str(RIGHTS))
-        for right in ("list statefulsets.apps", "patch secrets", "list ingresses.networking.k8s.io"):
-            asked = ("auth", "can-i", *right.split(), "-n", "odradek", "--as", OPERATOR_ACCOUNT)
-            wait_until(
-                f"it may {right}", partial(running.kubectl, *asked), not_yet=subprocess.CalledProcessError
-            )
+        grant_rights(running, "list statefulsets.apps", "patch secrets", "list ingresses.networking.k8s.io")
         yield running
-
-
-def reconciler(kubernetes: ApiServerGateway) -> ClusterReconciler:
-    environment = Environment(
-        kubernetes=kubernetes, conditions=ConditionBook(), wake=lambda *_, **__: None, now=lambda: NOW
-    )
-    return ClusterReconciler(environment, admin=Brokers(Objects()), settings=OperatorSettings())
 
 
 async def body_of(kubernetes: ApiServerGateway, name: str) -> Json:
@@ -151,7 +128,7 @@ async def test_routes_are_made_once_their_definition_is_there(
         gateway_to(server.url, token=TOKEN, account=OPERATOR_ACCOUNT) as kubernetes,
     ):
         await person.create(manifest(CLUSTERS, "events", SPEC, namespace="odradek"))
-        key, first = Key("Cluster", "odradek", "events"), reconciler(kubernetes)
+        key, first = Key("Cluster", "odradek", "events"), cluster_reconciler(kubernetes)
         assert await first.reconcile(key) is not None
         listeners = stated(await body_of(person, "events"), "Listeners")
         assert (listeners["status"], listeners["reason"]) == ("False", "NoGatewayApi")
@@ -184,7 +161,7 @@ async def test_routes_are_made_once_their_definition_is_there(
 
         # A new operator applies all of it once, and nothing becomes newer by that.
         before = await versions()
-        await reconciler(kubernetes).reconcile(key)
+        await cluster_reconciler(kubernetes).reconcile(key)
         assert await versions() == before
         body["spec"]["listeners"] = []
         await person.replace({**body, "metadata": (await body_of(person, "events"))["metadata"]})

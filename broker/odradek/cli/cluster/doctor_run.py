@@ -53,14 +53,6 @@ def _print(facts: Facts, found: Sequence[Diagnosis], passed: Sequence[str]) -> N
 def _document(facts: Facts, found: Sequence[Diagnosis], passed: Sequence[str]) -> dict[str, object]:
     return {
         "cluster_id": facts.health.cluster_id,
-        "findings": [
-            {
-                "severity": one.severity.name.lower(),
-                "check": one.check,
-                "message": one.words,
-                "advice": one.advice,
-            }
-            for one in found
-        ],
+        "findings": [one.to_document() for one in found],
         "passed": passed,
     }

@@ -195,15 +195,7 @@ class ClusterParts:
         facts = await self._ask_doctor()
         found = diagnose(facts)
         return {
-            "findings": [
-                {
-                    "severity": one.severity.name.lower(),
-                    "check": one.check,
-                    "message": one.words,
-                    "advice": one.advice,
-                }
-                for one in found
-            ],
+            "findings": [one.to_document() for one in found],
             "passed": find_passed(facts, found),
             "unasked": dict(facts.unasked),
         }
