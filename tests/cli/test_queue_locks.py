@@ -12,8 +12,9 @@ from odradek import sync
 from odradek.cli.exit_codes import ExitCode
 from odradek.cli.queues.lock_details import list_missing
 from odradek.client.addresses import Address
-from odradek.client.admin import queue_locks
-from odradek.client.admin.queue_locks import BrokerLocks, parse_url
+from odradek.client.admin import http_port
+from odradek.client.admin.http_port import parse_url
+from odradek.client.admin.queue_locks import BrokerLocks
 from odradek.client.metadata import BrokerInfo, ClusterInfo
 from tests.cli.conftest import Shell
 from tests.support.broker_process import Broker, free_port
@@ -117,10 +118,10 @@ def test_a_broker_that_does_not_answer_is_named(queue: Queue) -> None:
 
 @pytest.mark.integration
 def test_the_usual_port_of_each_brokers_host_is_asked(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert queue_locks.ADMIN_PORT == 9644
-    monkeypatch.setattr(queue_locks, "ADMIN_PORT", int(queue.admin.rpartition(":")[2]))
+    assert http_port.ADMIN_PORT == 9644
+    monkeypatch.setattr(http_port, "ADMIN_PORT", int(queue.admin.rpartition(":")[2]))
     assert queue.shell.json("queues", "locks", "resize")["missing"] == []
-    monkeypatch.setattr(queue_locks, "ADMIN_PORT", port := free_port())
+    monkeypatch.setattr(http_port, "ADMIN_PORT", port := free_port())
     (missing,) = queue.shell.json("queues", "locks", "resize", code=ExitCode.CONNECTION)["missing"]
     assert (missing["broker"], missing["admin"]) == (1, f"http://127.0.0.1:{port}")
     assert f"broker 1: http://127.0.0.1:{port} cannot be reached" in queue.shell.error

@@ -84,7 +84,9 @@ def test_a_bundle_has_all_parts_and_no_planted_secret(tmp_path: Path) -> None:
             )
         (broker.data / "notes.txt").write_text(SECRET)
         path = tmp_path / "bundle.tar.gz"
-        options = ["--admin", f"127.0.0.1:{port}", "--admin", f"http://ana:{SECRET}@127.0.0.1:1"]
+        shell.run("support-bundle", "--admin", f"http://ana:{SECRET}@127.0.0.1:1", code=ExitCode.USAGE)
+        assert SECRET not in shell.error and "no address of a port" in shell.error
+        options = ["--admin", f"127.0.0.1:{port}", "--admin", "http://127.0.0.1:1"]
         options += ["--log", str(log), "--log", str(tmp_path / "none.log"), "--data", str(broker.data)]
         said = shell.run("support-bundle", str(path), *options, "--command-config", str(properties))
         assert "wrote" in said and "none.log" in shell.error
@@ -109,7 +111,7 @@ def test_a_bundle_has_all_parts_and_no_planted_secret(tmp_path: Path) -> None:
         assert (
             "odradek_topics " in files["admin/1/metrics.txt"] and " 200\nready" in files["admin/1/readyz.txt"]
         )
-        assert "cannot be read" in files["admin/2/metrics.failed.txt"]
+        assert "cannot be reached" in files["admin/2/metrics.failed.txt"]
         listed = {one["path"]: one for one in document(files, "data/1.json")["files"]}
         assert listed["notes.txt"]["bytes"] == len(SECRET)
         assert any(name.startswith("customers-eu-0/") and name.endswith(".log") for name in listed)

@@ -13,7 +13,7 @@ from typing import Final
 
 from odradek.client.denials import describe_denial
 from odradek.foundation import errors
-from odradek.foundation.errors import MissingByName, OdradekError, RequestError
+from odradek.foundation.errors import MissingByName, OdradekError, RequestError, UnknownServerError
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.errors import BY_CODE, Retry, kinds_to_retry
 
@@ -83,6 +83,10 @@ RETRIABLE: Final[tuple[type[OdradekError], ...]] = (
 )
 # As above, for a caller that cannot know whether the broker acted.
 RETRIABLE_OR_LATE: Final[tuple[type[OdradekError], ...]] = (*RETRIABLE, ClientTimeout)
+# A broker did not answer, or failed on the request.
+UNANSWERED: Final[tuple[type[OdradekError], ...]] = (ConnectionFailed, ClientTimeout, UnknownServerError)
+# Kafka's consumers also fetch again what a broker failed on: that reads nothing twice.
+FETCHED_AGAIN: Final[tuple[type[OdradekError], ...]] = (*RETRIABLE, *UNANSWERED)
 
 
 def error_for(code: int, message: str | None = None, *, about: str = "", **names: str) -> OdradekError | None:

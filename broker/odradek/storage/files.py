@@ -216,8 +216,7 @@ class FileSlice:
     def read_cached(self) -> bytes | None:
         """The bytes when the page cache has them all, else None: then `read` on a thread that may wait.
 
-        A disk that fails gives None too. What reads then meets the failure where it is this log's alone, and not in the
-        middle of an answer about many partitions.
+        A disk that fails gives None too. What reads then fails for this log alone, not for an answer about many.
         """
         if self.file is None:
             return b""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 
 from odradek.cli.cluster.doctor import CHECKS
+from odradek.cli.cluster.findings import describe_findings
 from odradek.cli.exit_codes import ExitCode
 from odradek.cli.shared.options import CommandSession
 from odradek.cli.shared.output import bad, count, good, in_color, show_document, warning
@@ -53,6 +54,6 @@ def _print(facts: Facts, found: Sequence[Diagnosis], passed: Sequence[str]) -> N
 def _document(facts: Facts, found: Sequence[Diagnosis], passed: Sequence[str]) -> dict[str, object]:
     return {
         "cluster_id": facts.health.cluster_id,
-        "findings": [one.to_document() for one in found],
+        "findings": describe_findings(found),
         "passed": passed,
     }

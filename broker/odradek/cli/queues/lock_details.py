@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from odradek.cli.shared.output import Document, failure_fields
+from odradek.client.admin.http_port import format_default_url
 from odradek.client.admin.queue_locks import (
     BrokerLocks,
     RecordLock,
     RecordsInFlight,
-    format_default_url,
     read_locks,
 )
 from odradek.client.admin.queues import QueueAdmin

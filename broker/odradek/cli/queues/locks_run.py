@@ -8,6 +8,7 @@ import click
 
 from odradek.cli.exit_codes import ExitCode, exit_code_for
 from odradek.cli.queues.lock_details import QueueLocks, describe_locks, find_locks
+from odradek.cli.shared.admin_urls import parse_admin_ports
 from odradek.cli.shared.options import CommandSession
 from odradek.cli.shared.output import (
     Document,
@@ -19,7 +20,6 @@ from odradek.cli.shared.output import (
     show_document,
 )
 from odradek.cli.shared.watch import look
-from odradek.client.admin.queue_locks import parse_url
 from odradek.client.secured import http_security
 
 _HEADERS = (
@@ -39,10 +39,7 @@ def locks(
     session: CommandSession, *, group_id: str, admin_ports: tuple[str, ...], watch: float | None
 ) -> int:
     security = http_security(session.settings.security)
-    try:
-        urls = [parse_url(one, has_tls=security.tls is not None) for one in admin_ports]
-    except ValueError as failure:
-        raise click.BadParameter(str(failure), param_hint="--admin") from failure
+    urls = parse_admin_ports(admin_ports, security)
 
     def present(session: CommandSession, found: QueueLocks) -> int:
         document = describe_locks(found)

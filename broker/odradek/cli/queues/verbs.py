@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from odradek.cli.lazy import LazyGroup
+from odradek.cli.shared.admin_option import admin_option
 from odradek.cli.shared.completers import complete_groups, complete_topics
 from odradek.cli.shared.options import execute_options, session_options
 from odradek.cli.shared.times import TIME_HELP
@@ -80,13 +81,7 @@ def describe() -> None:
 
 @click.command(cls=WatchCommand)
 @click.argument("group_id", metavar="QUEUE", shell_complete=complete_groups)
-@click.option(
-    "--admin",
-    "admin_ports",
-    multiple=True,
-    metavar="[http[s]://]HOST[:PORT]",
-    help="The --admin port of a broker, instead of port 9644 of each broker's host; may be repeated.",
-)
+@admin_option("The --admin port of a broker, instead of port 9644 of each broker's host; may be repeated.")
 @watch_option
 @session_options
 @run_in("odradek.cli.queues.locks_run")

@@ -92,15 +92,6 @@ class Diagnosis:
     words: str
     advice: str
 
-    def to_document(self) -> dict[str, str]:
-        """As JSON has it: severity, check, message, advice."""
-        return {
-            "severity": self.severity.name.lower(),
-            "check": self.check,
-            "message": self.words,
-            "advice": self.advice,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFacts:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.client import Client
@@ -26,31 +25,21 @@ from odradek.client.consumer.fetches import (
 from odradek.client.consumer.outage import MissingTopics, Outage
 from odradek.client.consumer.positions import PartitionPosition
 from odradek.client.errors import (
-    RETRIABLE,
+    FETCHED_AGAIN,
+    UNANSWERED,
     ClientClosed,
-    ClientTimeout,
-    ConnectionFailed,
     LogTruncated,
     UnsupportedByBroker,
 )
 from odradek.client.metadata import NO_LEADER
 from odradek.foundation.client_limits import CLIENT_RETRY_PAUSE_MS_MAX, CLIENT_RETRY_PAUSE_MS_MIN
-from odradek.foundation.errors import (
-    InvalidRequest,
-    OdradekError,
-    OffsetOutOfRange,
-    UnknownServerError,
-    UnknownTopicOrPartition,
-)
+from odradek.foundation.errors import InvalidRequest, OdradekError, OffsetOutOfRange, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.tasks import TaskOwner
 from odradek.wire.records.batch import BatchView
 
 logger = logging.getLogger(__name__)
 
-# Of a leader that does not answer. As by Kafka's consumer, a fetch that a broker failed on is made again: it reads nothing
-# twice.
-_OUTAGES: Final = (ConnectionFailed, ClientTimeout, UnknownServerError)
 _DOUBLINGS_MAX = 10  # much longer than the longest pause
 
 RESET_TIMESTAMPS = {"earliest": EARLIEST, "latest": LATEST}
@@ -427,7 +416,7 @@ class PartitionConsumer:
                 position.fetch_at = now + CLIENT_RETRY_PAUSE_MS_MAX / 1000
 
     async def _take_answer(self, position: PartitionPosition, answer: CompletedFetch) -> None:
-        if not isinstance(answer.failure, UnknownServerError):
+        if not isinstance(answer.failure, UNANSWERED):
             self._outage.note_answer(position.topic_partition, now=asyncio.get_running_loop().time())
         if isinstance(answer.failure, OffsetOutOfRange):
             await self._reset(position, answer.failure)
@@ -456,13 +445,13 @@ class PartitionConsumer:
         position.seek(found.offset, epoch=found.leader_epoch)
 
     def _retry_or_fail(self, positions: list[PartitionPosition], failure: OdradekError) -> None:
-        if not isinstance(failure, (*RETRIABLE, *_OUTAGES)):
+        if not isinstance(failure, FETCHED_AGAIN):
             self._failure = failure
             return
         logger.debug("fetching again: %s", failure)
         self._client.invalidate()
         now = asyncio.get_running_loop().time()
-        if isinstance(failure, _OUTAGES):
+        if isinstance(failure, UNANSWERED):
             self._outage.note_failure((position.topic_partition for position in positions), failure, now=now)
         for position in positions:
             position.failures += 1

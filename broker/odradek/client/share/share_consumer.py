@@ -18,7 +18,7 @@ from typing import Final, Literal, Self
 
 from odradek.client.client import Client, client_of
 from odradek.client.consumer.outage import Outage
-from odradek.client.errors import RETRIABLE_OR_LATE, ClientClosed
+from odradek.client.errors import FETCHED_AGAIN, RETRIABLE_OR_LATE, ClientClosed
 from odradek.client.share.deliveries import Acknowledgement, DeliveredBlock, ShareRecord
 from odradek.client.share.held import HeldRecords
 from odradek.client.share.membership import ShareMembership
@@ -30,7 +30,6 @@ from odradek.foundation.errors import (
     OdradekError,
     ShareSessionLimitReached,
     ShareSessionNotFound,
-    UnknownServerError,
     UnknownTopicId,
 )
 from odradek.foundation.ids import TopicPartition
@@ -38,10 +37,8 @@ from odradek.foundation.tasks import TaskOwner
 
 logger = logging.getLogger(__name__)
 
-# The leader does not answer. What a broker failed on is asked again, as by Kafka's client.
-_OUTAGES: Final = (*RETRIABLE_OR_LATE, UnknownServerError)
 _PASSING: Final = (
-    *_OUTAGES,
+    *FETCHED_AGAIN,
     InvalidShareSessionEpoch,
     ShareSessionLimitReached,
     ShareSessionNotFound,
@@ -347,7 +344,7 @@ class ShareConsumer:
         session = self._sessions.get(broker_id)
         if session is not None and not session.is_open:
             self._held.forget_of(broker_id)
-        if isinstance(failure, _OUTAGES):
+        if isinstance(failure, FETCHED_AGAIN):
             self._client.invalidate()
             self._outage.note_failure(asked, failure, now=loop.time())
         self._resting[broker_id] = loop.time() + _PAUSE_SECONDS

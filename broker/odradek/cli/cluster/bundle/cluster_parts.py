@@ -12,6 +12,7 @@ from typing import Final
 
 from odradek.cli.cluster.bundle.masking import MASK, is_secret, is_suspicious
 from odradek.cli.cluster.bundle.pseudonyms import GROUP, HOST, TOPIC, USER, NameCover
+from odradek.cli.cluster.findings import describe_findings
 from odradek.cli.cluster.status_view import health_document
 from odradek.client.addresses import parse_addresses
 from odradek.client.admin.acls import AclAdmin
@@ -195,7 +196,7 @@ class ClusterParts:
         facts = await self._ask_doctor()
         found = diagnose(facts)
         return {
-            "findings": [one.to_document() for one in found],
+            "findings": describe_findings(found),
             "passed": find_passed(facts, found),
             "unasked": dict(facts.unasked),
         }

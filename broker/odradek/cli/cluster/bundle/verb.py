@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from odradek.cli.shared.admin_pages import admin_option
+from odradek.cli.shared.admin_option import admin_option
 from odradek.cli.shared.options import session_options
 from odradek.foundation.support_limits import SUPPORT_LOG_MB_DEFAULT, SUPPORT_LOG_MB_MAX
 from odradek.foundation.verb_groups import run_in
@@ -16,7 +16,7 @@ from odradek.foundation.verb_groups import run_in
 @click.argument(
     "file", type=click.Path(dir_okay=False, path_type=Path), required=False, metavar="[FILE.tar.gz]"
 )
-@admin_option
+@admin_option("The --admin port of a broker, for its /metrics and /readyz; may be given for each broker.")
 @click.option(
     "--log",
     "logs",

@@ -25,11 +25,14 @@ from odradek.cli.cluster.bundle.local_parts import (
 from odradek.cli.cluster.bundle.masking import is_suspicious
 from odradek.cli.cluster.bundle.pseudonyms import HOST, TOPIC, USER, NameCover
 from odradek.cli.shared import interrupts
-from odradek.cli.shared.admin_pages import AdminAddress, parse_admin, read_admin_page
+from odradek.cli.shared.admin_option import ADMIN
+from odradek.cli.shared.admin_urls import parse_admin_ports
 from odradek.cli.shared.options import CommandSession
 from odradek.cli.shared.output import count, format_bytes, show_document, warn
+from odradek.client.admin.http_port import open_pages
 from odradek.client.client import Client
 from odradek.client.properties import SECURITY_PROTOCOL
+from odradek.client.secured import HttpSecurity, http_security
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.support_limits import (
     SUPPORT_FILE_BYTES_MAX,
@@ -49,24 +52,25 @@ def support_bundle(
     session: CommandSession,
     *,
     file: Path | None,
-    admins: Sequence[str],
+    admin_ports: Sequence[str],
     logs: Sequence[Path],
     log_mb: int,
     folders: Sequence[Path],
     redact_names: bool,
 ) -> None:
-    for option, given in (("--admin", admins), ("--log", logs), ("--data", folders)):
+    for option, given in ((ADMIN, admin_ports), ("--log", logs), ("--data", folders)):
         if len(given) > SUPPORT_PLACES_MAX:
             raise click.UsageError(
                 f"{option} may be given {SUPPORT_PLACES_MAX} times, and is {len(given)} times"
             )
-    addresses = [parse_admin(one) for one in admins]
-    _ = session.settings  # wrong settings raise before a file is made
+    # Wrong settings raise before a file is made.
+    security = http_security(session.settings.security)
+    urls = parse_admin_ports(admin_ports, security)
     root = f"odradek-support-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
     path = Path(f"{root}.tar.gz") if file is None else file
     cover = NameCover(secrets.token_bytes(_KEY_BYTES))
     with BundleArchive(path, root=root, cover=cover, covers_all=redact_names) as archive:
-        _BundleRun(session, archive).write_all(addresses, logs, log_mb * _MEGABYTE, folders)
+        _BundleRun(session, archive, security).write_all(urls, logs, log_mb * _MEGABYTE, folders)
         files, left_out = archive.files, archive.left_out
     _report(session, path, files, left_out)
 
@@ -91,14 +95,15 @@ def _report(
 class _BundleRun:
     """One bundle. Names are learned from the cluster and from folders before logs and pages are written."""
 
-    def __init__(self, session: CommandSession, archive: BundleArchive) -> None:
+    def __init__(self, session: CommandSession, archive: BundleArchive, security: HttpSecurity) -> None:
         self._session = session
+        self._security = security
         self._archive = archive
         self._deadline = time.monotonic() + SUPPORT_SECONDS_MAX
 
     def write_all(
         self,
-        admins: Sequence[AdminAddress],
+        urls: Sequence[str],
         logs: Sequence[Path],
         log_bytes_max: int,
         folders: Sequence[Path],
@@ -110,11 +115,11 @@ class _BundleRun:
         interrupts.run(self._write_cluster())
         for number, folder in enumerate(folders, 1):
             self._write_folder(f"data/{number}", folder)
-        interrupts.run(self._write_pages(admins))
+        interrupts.run(self._write_pages(urls))
         for number, log in enumerate(logs, 1):
             self._write_log(f"logs/{number}", log, log_bytes_max)
         for what, given, option in (
-            ("pages of brokers", admins, "--admin"),
+            ("pages of brokers", urls, ADMIN),
             ("logs", logs, "--log"),
             ("names of files", folders, "--data"),
         ):
@@ -165,19 +170,19 @@ class _BundleRun:
             if document is not None:
                 self._archive.add_document(f"{name}.json", document)
 
-    async def _write_pages(self, admins: Sequence[AdminAddress]) -> None:
-        for number, address in enumerate(admins, 1):
+    async def _write_pages(self, urls: Sequence[str]) -> None:
+        for number, url in enumerate(urls, 1):
             for path in _PAGES:
                 name = f"admin/{number}{path}"
                 seconds = min(SUPPORT_PART_SECONDS_MAX, self._deadline - time.monotonic())
                 try:
-                    page = await read_admin_page(
-                        address, path, bytes_max=SUPPORT_FILE_BYTES_MAX, seconds_max=max(seconds, 0.1)
-                    )
+                    async with open_pages(self._security, seconds_max=max(seconds, 0.1)) as pages:
+                        page = await pages.get(url, path, bytes_max=SUPPORT_FILE_BYTES_MAX)
                 except OdradekError as failure:
                     self._archive.add_failure(name, failure)
                     continue
-                self._archive.add_text(f"{name}.txt", f"{address.url}{path} {page.status}\n{page.text}")
+                text = page.body.decode(errors="replace")
+                self._archive.add_text(f"{name}.txt", f"{url}{path} {page.status}\n{text}")
                 if page.is_shortened:
                     self._archive.leave_out(f"the end of {name}", "it is longer than a file may be")
 

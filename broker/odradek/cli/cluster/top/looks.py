@@ -9,15 +9,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, Protocol, TypeVar
+from http import HTTPStatus
+from typing import NamedTuple, Protocol, TypeVar
 
 from odradek.cli.cluster.top.rates import NO_GROUPS, NO_TOPICS, ClusterLook, TopicBytes, sum_bytes
-from odradek.cli.shared.admin_pages import AdminAddress, AdminPageUnavailable, read_admin_page
 from odradek.client.admin.group_members import count_members
 from odradek.client.admin.health_probes import cluster_health
+from odradek.client.admin.http_port import AdminPages, open_pages
 from odradek.client.admin.logs import LATEST, LogAdmin
 from odradek.client.client import Client
+from odradek.client.errors import ConnectionFailed
 from odradek.client.metadata import ClusterInfo
+from odradek.client.secured import HttpSecurity
 from odradek.console.cluster_facts import (
     DoctorFindings,
     GroupDetail,
@@ -28,10 +31,16 @@ from odradek.console.cluster_facts import (
 )
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.top_limits import ADMIN_PAGE_BYTES_MAX, ADMIN_PAGE_SECONDS_MAX
 
 T = TypeVar("T")
 
-_HTTP_OK: Final = 200
+
+class Admins(NamedTuple):
+    """The brokers' HTTP ports whose /metrics are read, and how."""
+
+    urls: Sequence[str]
+    security: HttpSecurity
 
 
 class Looking(Protocol):
@@ -48,7 +57,7 @@ class ClusterLooks:
     """Looks at the cluster of `client`, one after the other."""
 
     def __init__(
-        self, client: Client, *, bootstrap: str, security_protocol: str, admins: Sequence[AdminAddress] = ()
+        self, client: Client, *, bootstrap: str, security_protocol: str, admins: Admins | None = None
     ) -> None:
         self._client = client
         self._bootstrap = bootstrap
@@ -105,14 +114,15 @@ class ClusterLooks:
         return await describe_group(self._client, group_id)
 
     async def _count_bytes(self, unasked: dict[str, str]) -> tuple[Mapping[str, TopicBytes] | None, float]:
-        if not self._admins:
+        if self._admins is None or not self._admins.urls:
             return None, 0.0
         try:
-            pages = await asyncio.gather(*(_read_metrics(one) for one in self._admins))
-        except AdminPageUnavailable as failure:
+            async with open_pages(self._admins.security, seconds_max=ADMIN_PAGE_SECONDS_MAX) as pages:
+                texts = await asyncio.gather(*(_read_metrics(pages, one) for one in self._admins.urls))
+        except OdradekError as failure:
             unasked["metrics"] = str(failure)
             return None, 0.0
-        return sum_bytes(pages), time.monotonic()
+        return sum_bytes(texts), time.monotonic()
 
 
 async def _ask_part(unasked: dict[str, str], what: str, ask: Callable[[], Awaitable[T]], otherwise: T) -> T:
@@ -135,8 +145,8 @@ async def _find_ends(client: Client, cluster: ClusterInfo) -> Mapping[TopicParti
     return await LogAdmin(client).known_offsets_at(keys, LATEST)
 
 
-async def _read_metrics(address: AdminAddress) -> str:
-    page = await read_admin_page(address, "/metrics")
-    if page.status != _HTTP_OK:
-        raise AdminPageUnavailable(f"{address.url}/metrics answers with status {page.status}")
-    return page.text
+async def _read_metrics(pages: AdminPages, url: str) -> str:
+    page = await pages.get(url, "/metrics", bytes_max=ADMIN_PAGE_BYTES_MAX)
+    if page.status != HTTPStatus.OK:
+        raise ConnectionFailed(f"{url}/metrics answers with status {page.status}")
+    return page.body.decode(errors="replace")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from odradek.cli.shared.admin_pages import admin_option
+from odradek.cli.shared.admin_option import admin_option
 from odradek.cli.shared.options import session_options
 from odradek.cli.shared.watch import SECONDS_DEFAULT, SECONDS_MAX
 from odradek.foundation.verb_groups import run_in
@@ -21,7 +21,7 @@ from odradek.foundation.verb_groups import run_in
     help="The time between two looks.",
 )
 @click.option("--once", is_flag=True, help="Print plain tables and end.")
-@admin_option
+@admin_option("The --admin port of a broker, for bytes in and out; may be given for each broker.")
 @session_options
 @run_in("odradek.cli.cluster.top.verb_run")
 def top() -> None:

@@ -10,16 +10,17 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from odradek.cli.cluster.top.looks import ClusterLooks
+from odradek.cli.cluster.top.looks import Admins, ClusterLooks
 from odradek.cli.cluster.top.printing import print_lists, top_document
 from odradek.cli.cluster.top.rates import Comparison, compare
 from odradek.cli.exit_codes import ExitCode
 from odradek.cli.shared import interrupts
-from odradek.cli.shared.admin_pages import AdminAddress, parse_admin
+from odradek.cli.shared.admin_urls import parse_admin_ports
 from odradek.cli.shared.options import CommandSession
 from odradek.cli.shared.output import has_color, show_document
 from odradek.client.client import Client
 from odradek.client.properties import SECURITY_PROTOCOL
+from odradek.client.secured import http_security
 from odradek.foundation.errors import DependencyError, OdradekError
 from odradek.foundation.top_limits import TOP_REQUEST_MS_MAX
 
@@ -27,11 +28,12 @@ _LIBRARY: Final = "textual"
 _SCREEN: Final = "odradek.cli.cluster.top.screen"
 
 
-def top(session: CommandSession, *, every_seconds: float, once: bool, admins: Sequence[str]) -> int:
-    addresses = [parse_admin(one) for one in admins]
+def top(session: CommandSession, *, every_seconds: float, once: bool, admin_ports: Sequence[str]) -> int:
+    # Wrong settings raise before a loop runs.
+    security = http_security(session.settings.security)
+    admins = Admins(parse_admin_ports(admin_ports, security), security)
     if once or session.is_json or not _is_on_terminal():
-        _ = session.settings  # wrong settings raise before a loop runs
-        shown = interrupts.run(_look_twice(session, addresses, every_seconds))
+        shown = interrupts.run(_look_twice(session, admins, every_seconds))
         if not show_document(session.output, top_document(shown)):
             print_lists(shown)
         return ExitCode.OK
@@ -42,8 +44,7 @@ def top(session: CommandSession, *, every_seconds: float, once: bool, admins: Se
         )
     if not has_color():
         os.environ["NO_COLOR"] = "1"  # where the library looks for it
-    _ = session.settings
-    interrupts.run(_show(session, addresses, every_seconds))
+    interrupts.run(_show(session, admins, every_seconds))
     return ExitCode.OK
 
 
@@ -52,7 +53,7 @@ def _is_on_terminal() -> bool:
     return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
 
 
-def _new_looks(session: CommandSession, client: Client, admins: Sequence[AdminAddress]) -> ClusterLooks:
+def _new_looks(session: CommandSession, client: Client, admins: Admins) -> ClusterLooks:
     settings = session.settings
     return ClusterLooks(
         client,
@@ -66,9 +67,7 @@ def _wait_ms_max(session: CommandSession) -> int | None:
     return TOP_REQUEST_MS_MAX if session.given_timeout_seconds is None else None
 
 
-async def _look_twice(
-    session: CommandSession, admins: Sequence[AdminAddress], every_seconds: float
-) -> Comparison:
+async def _look_twice(session: CommandSession, admins: Admins, every_seconds: float) -> Comparison:
     """The second look, whose rates lie between the two. What the doctor cannot find is left out, not an error."""
     async with session.open_client(wait_ms_max=_wait_ms_max(session)) as client:
         looks = _new_looks(session, client, admins)
@@ -82,7 +81,7 @@ async def _look_twice(
         return compare(first, second, findings)
 
 
-async def _show(session: CommandSession, admins: Sequence[AdminAddress], every_seconds: float) -> None:
+async def _show(session: CommandSession, admins: Admins, every_seconds: float) -> None:
     # Its module needs the library of an extra.
     screen = importlib.import_module(_SCREEN)
     async with session.open_client(wait_ms_max=_wait_ms_max(session)) as client:
