@@ -18,7 +18,12 @@ from odradek.foundation.settings.areas.protection import (
 from odradek.foundation.settings.broker_settings import all_settings
 from odradek.foundation.settings.declaration import Range, Setting
 from odradek.metadata.image.configs import TOPIC_SETTINGS
-from odradek.metadata.image.group_configs import FENCED_UNTIL_KEY, GROUP_SETTINGS, RESETS_KEY
+from odradek.metadata.image.group_configs import (
+    FENCED_UNTIL_KEY,
+    GROUP_SETTINGS,
+    RESETS_KEY,
+    STREAMS_ASSIGNOR_KEY,
+)
 
 FACTS: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "kafka_4_1_settings.json").read_text())
 
@@ -48,14 +53,18 @@ LATER_OF_SHARES = {
     "errors.deadletterqueue.copy.record.enable",
     "errors.deadletterqueue.topic.name",
     "share.assignment.interval.ms",
+    "share.assignor.offload.enable",
     "share.delivery.count.limit",
     "share.partition.max.record.locks",
     "share.renew.acknowledge.enable",
 }
+LATER_OF_CONSUMERS = {"consumer.assignment.interval.ms", "consumer.assignor.offload.enable"}
 LATER_OF_STREAMS = {
     "streams.acceptable.recovery.lag",
     "streams.assignment.interval.ms",
+    "streams.assignor.offload.enable",
     "streams.initial.rebalance.delay.ms",
+    "streams.num.warmup.replicas",
     "streams.rack.aware.assignment.tags",
     "streams.task.offset.interval.ms",
 }
@@ -64,14 +73,19 @@ LATER = {
     "errors.deadletterqueue.auto.create.topics.enable",
     "errors.deadletterqueue.topic.name.prefix",
     "max.decompressed.message.bytes",
-    *(f"group.{key}" for key in LATER_OF_STREAMS),
+    *(f"group.{key}" for key in LATER_OF_CONSUMERS | LATER_OF_STREAMS),
+    "group.consumer.max.assignment.interval.ms",
+    "group.consumer.min.assignment.interval.ms",
     "group.share.assignment.interval.ms",
+    "group.share.assignor.offload.enable",
     *(
         f"group.share.{bound}.{key}"
         for bound in ("min", "max")
         for key in ("assignment.interval.ms", "delivery.count.limit", "partition.max.record.locks")
     ),
+    "group.streams.assignors",
     "group.streams.max.assignment.interval.ms",
+    "group.streams.max.warmup.replicas",
     "group.streams.min.assignment.interval.ms",
     "group.streams.min.task.offset.interval.ms",
 }
@@ -123,7 +137,9 @@ def test_there_are_no_others() -> None:
     assert set(TOPIC_SETTINGS) == set(FACTS["topic"]) | LATER_OF_TOPICS
     assert set(GROUP_SETTINGS) == {
         *FACTS["group"],
+        *LATER_OF_CONSUMERS,
         *LATER_OF_STREAMS,
+        STREAMS_ASSIGNOR_KEY,
         *LATER_OF_SHARES,
         FENCED_UNTIL_KEY,
         RESETS_KEY,

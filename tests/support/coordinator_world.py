@@ -57,6 +57,7 @@ GROUP_SETTINGS: Mapping[str, Any] = {
     "group_share_max_size": 200,
     "group_share_session_timeout_ms": 45_000,
     "group_share_heartbeat_interval_ms": 5000,
+    "group_consumer_assignment_interval_ms": 0,
     "group_share_assignment_interval_ms": 1000,
     "group_coordinator_rebalance_protocols": ("classic", "consumer", "streams"),
     "offset_metadata_max_bytes": 4096,

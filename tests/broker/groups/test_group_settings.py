@@ -12,12 +12,13 @@ from odradek.foundation import errors
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.records.batch import BatchView
 from odradek.wire.records.compression import Compression
-from tests.support.consumer_members import ConsumerMember
-from tests.support.coordinator_world import GroupWorld, done, in_world, turns
+from tests.support.consumer_members import ConsumerMember, converge
+from tests.support.coordinator_world import GroupWorld, done, in_world, topic_id, turns
 from tests.support.stories import told_by
 from tests.support.whole_broker import WholeBroker
 
 GROUP_RESOURCE = 32
+BROKER_RESOURCE = 4
 SET, DELETE = 0, 1
 
 
@@ -120,6 +121,37 @@ async def test_consumer_groups_have_their_size_and_assignors(world: GroupWorld) 
     assert world.groups.admin.describe_consumer_group("g").assignor == "range"
 
 
+@told_by(in_world, topics={"t": 4}, group_consumer_assignment_interval_ms=2000)
+async def test_an_assignment_waits_for_the_interval_since_the_last(world: GroupWorld) -> None:
+    a, b = ConsumerMember(world, "a"), ConsumerMember(world, "b")
+    assert (await a.must_beat()).assigned == {topic_id("t"): frozenset(range(4))}
+    await asyncio.sleep(1.9)
+    joined = await b.must_beat()
+    assert (joined.member_epoch, joined.assigned) == (1, {})
+    assert world.groups.admin.describe_consumer_group("g").state == "Assigning"
+    await asyncio.sleep(0.2)
+    await converge([a, b])
+    assert {len(member.owned[topic_id("t")]) for member in (a, b)} == {2}
+
+
+@told_by(in_world, topics={"t": 4}, group_consumer_assignment_interval_ms=2000)
+async def test_the_interval_lasts_beyond_a_restart_of_the_coordinator(world: GroupWorld) -> None:
+    await ConsumerMember(world, "a").must_beat()
+    await world.restart()
+    b = ConsumerMember(world, "b")
+    assert (await b.must_beat()).member_epoch == 1
+    await asyncio.sleep(2)
+    assert (await b.must_beat()).member_epoch == 2
+
+
+@told_by(in_world, topics={"t": 4}, group_consumer_assignment_interval_ms=2000)
+async def test_the_first_member_of_an_empty_group_does_not_wait(world: GroupWorld) -> None:
+    a = ConsumerMember(world, "a")
+    await a.must_beat()
+    await a.leave()
+    assert (await ConsumerMember(world, "b").must_beat()).assigned == {topic_id("t"): frozenset(range(4))}
+
+
 @told_by(in_world, topics={"t": 1}, group_consumer_session_timeout_ms=50_000)
 async def test_sessions_last_as_the_broker_says_also_after_a_restart(world: GroupWorld) -> None:
     member = ConsumerMember(world, "a")
@@ -148,6 +180,33 @@ async def alter(broker: WholeBroker, group_id: str, *changes: tuple[str, str | N
         resources=[{"resource_type": GROUP_RESOURCE, "resource_name": group_id, "configs": configs}],
     )
     return int(answer.responses[0].error_code)
+
+
+async def test_a_changed_default_of_the_broker_holds_at_once() -> None:
+    broker = await WholeBroker.start({"offsets.topic.num.partitions": "2"})
+    await broker.create_topic("t", partitions=2)
+    await broker.ask(ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["g"])
+    assert (await heartbeat(broker, "g", epoch=0)).member_epoch == 1
+    answer = await broker.ask(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        1,
+        resources=[
+            {
+                "resource_type": BROKER_RESOURCE,
+                "resource_name": "",
+                "configs": [
+                    {
+                        "name": "group.consumer.assignment.interval.ms",
+                        "value": "4000",
+                        "config_operation": SET,
+                    }
+                ],
+            }
+        ],
+    )
+    assert answer.responses[0].error_code == 0
+    assert (await described(broker, "g"))["consumer.assignment.interval.ms"] == "4000"
+    assert broker.broker.coordinators.groups.context.consumer_value("assignment.interval.ms", "g") == 4000
 
 
 async def described(broker: WholeBroker, group_id: str) -> dict[str, str]:
@@ -220,6 +279,7 @@ async def test_a_group_is_not_given_values_outside_the_bounds_of_the_broker(chan
 @pytest.mark.parametrize(
     ("key", "lowest", "highest"),
     [
+        ("consumer.assignment.interval.ms", 0, 15_000),
         ("consumer.heartbeat.interval.ms", 5_000, 15_000),
         ("share.delivery.count.limit", 2, 10),
         ("share.partition.max.record.locks", 100, 4_000),

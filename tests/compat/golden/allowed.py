@@ -186,10 +186,10 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
             f"an unknown group: configs/streams.{name}": "a setting of Streams groups that Kafka has since 4.2"
             for name in ("assignment.interval.ms", "initial.rebalance.delay.ms", "rack.aware.assignment.tags")
         },
-        **{
-            f"an unknown group: configs/streams.{name}": "a setting of Streams groups that Kafka 4.4 does not list"
-            for name in ("acceptable.recovery.lag", "task.offset.interval.ms")
-        },
+        "an unknown group: configs/streams.assignor.name": "a setting of Streams groups that Kafka has since 4.4",
+        "an unknown group: configs/consumer.assignment.interval.ms": "a setting that Kafka has since 4.3",
+        "*group*: configs/*/5/0/0": "a group's default has the name of the broker's setting, as since Kafka 4.3",
+        "*group*: configs/*/5": "the broker's setting is a synonym of the group's, as since Kafka 4.3",
         **{
             f"an unknown group: configs/share.{name}": "a setting of share groups that Kafka has since 4.2"
             for name in (

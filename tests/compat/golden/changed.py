@@ -28,12 +28,14 @@ CHANGED: Final[dict[str, dict[str, str]]] = {
         "*: configs/errors.deadletterqueue.group.enable": _NEW_TOPIC_SETTINGS,
         "*: configs/max.decompressed.message.bytes": _NEW_TOPIC_SETTINGS,
         "*: configs/remote.copy.lag.*": _NEW_TOPIC_SETTINGS,
-        "*group*: configs/*.ms/5*": "a default is named by the broker's setting; ours by the group's, as in 4.1",
+        "*group*: configs/*.ms/5*": "a default is named by the broker's setting: ours, too",
         "*group*: configs/streams.num.standby.replicas/5/0/0": "as above",
-        "*group*: configs/*.assignment.interval.ms": "assignments are put off; ours are made at once",
+        "*group*: configs/*.assignment.interval.ms": (
+            "assignments are put off: ours, too; those of consumer groups are made at once by default, as in 4.1"
+        ),
         "*group*: configs/errors.deadletterqueue.*": "share groups have dead letters: ours, too",
         "*group*: configs/share.*": "share groups have more settings: ours, too",
-        "*group*: configs/streams.assignor.name": "Streams groups choose an assignor; ours have one",
+        "*group*: configs/streams.assignor.name": "Streams groups choose an assignor: ours, too",
         "*group*: configs/streams.initial.rebalance.delay.ms": "a setting of Streams groups, which came with 4.2",
         "*group*: configs/streams.rack.aware.assignment.tags": "a setting that 4.4.0 does not use yet",
     },

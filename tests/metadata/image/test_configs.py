@@ -152,6 +152,41 @@ def test_a_groups_settings() -> None:
     assert entries["streams.num.standby.replicas"].value == "0"
 
 
+def test_a_groups_settings_have_the_brokers_as_synonyms() -> None:
+    key, broker_key = "consumer.assignment.interval.ms", "group.consumer.assignment.interval.ms"
+    sources = _sources({broker_key: "1"}, own={broker_key: "2"}, default={broker_key: "3"})
+    brokers = (
+        Synonym(broker_key, "2", DescribedConfigSource.DYNAMIC_BROKER),
+        Synonym(broker_key, "3", DescribedConfigSource.DYNAMIC_DEFAULT_BROKER),
+        Synonym(broker_key, "1", DescribedConfigSource.STATIC_BROKER),
+        Synonym(broker_key, "0", DescribedConfigSource.DEFAULT),
+    )
+    without = _by_name(describe_group({}, sources=sources))[key]
+    assert (without.value, without.synonyms) == ("2", brokers)
+    own = _by_name(describe_group({key: "4"}, sources=sources))[key]
+    assert (own.value, own.synonyms) == ("4", (Synonym(key, "4", DescribedConfigSource.GROUP), *brokers))
+
+
+def test_a_groups_setting_that_no_broker_has_is_its_own_synonym() -> None:
+    (entry,) = describe_group({}, sources=_sources(), keys=["share.auto.offset.reset"])
+    assert entry.synonyms == (Synonym("share.auto.offset.reset", "latest", DescribedConfigSource.DEFAULT),)
+
+
+def test_a_streams_group_has_an_assignor_of_the_broker() -> None:
+    (entry,) = describe_group({}, sources=_sources(), keys=["streams.assignor.name"])
+    assert entry.value == "sticky"
+    assert entry.synonyms[0].name == "group.streams.assignors"
+    assert validate_group_config({"streams.assignor.name": "sticky"}, settings=Settings({}))
+    with pytest.raises(InvalidConfig, match=r"one of the broker's group\.streams\.assignors=sticky"):
+        validate_group_config({"streams.assignor.name": "other"}, settings=Settings({}))
+
+
+def test_internal_settings_of_a_group_are_described_where_they_are_set() -> None:
+    key = "consumer.assignor.offload.enable"
+    assert key not in _by_name(describe_group({}, sources=_sources()))
+    assert _by_name(describe_group({key: "false"}, sources=_sources()))[key].value == "false"
+
+
 @pytest.mark.parametrize("name", ["t", "u"])
 def test_changes_between_images(name: str) -> None:
     first = TopicImage(name, TopicId(int=7), (), False)

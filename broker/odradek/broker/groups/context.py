@@ -85,8 +85,9 @@ class Fences:
 
 
 class GroupContext:
-    """`settings` are the broker's, `images` holds the current cluster image, `new_id` makes unique member ids.
+    """`images` holds the current cluster image, `new_id` makes unique member ids.
 
+    `settings` are those that the broker started with, `current_settings` gives those of now (without it, the same).
     `in_thread` runs long work in a thread; without it the event loop does that too.
     """
 
@@ -98,6 +99,7 @@ class GroupContext:
         images: ImageHolder,
         new_id: Callable[[], str],
         in_thread: InThread | None = None,
+        current_settings: Callable[[], Settings] | None = None,
         new_share_states: Callable[[], ShareStateRequests] | None = None,
     ) -> None:
         self._new_share_states = new_share_states
@@ -105,6 +107,7 @@ class GroupContext:
         """Of the coordinator, while it runs."""
         self.clock = clock
         self.settings = settings
+        self._current_settings = current_settings or (lambda: settings)
         self.images = images
         self.new_id = new_id
         self.in_thread = in_thread
@@ -123,11 +126,15 @@ class GroupContext:
 
     def session_timeout_ms(self, group_id: str) -> int:
         """The time that a member of a consumer group may send no heartbeat."""
-        return self._group_value("consumer.session.timeout.ms", group_id)
+        return self.consumer_value("session.timeout.ms", group_id)
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
         """The time between heartbeats that members of a consumer group are asked for."""
-        return self._group_value("consumer.heartbeat.interval.ms", group_id)
+        return self.consumer_value("heartbeat.interval.ms", group_id)
+
+    def consumer_value(self, name: str, group_id: str) -> int:
+        """A setting of a consumer group: `consumer.` and `name` of the group, else the broker's."""
+        return self._group_value(f"consumer.{name}", group_id)
 
     def share_value(self, name: str, group_id: str) -> int:
         """A setting of a share group: `share.` and `name` of the group, else the broker's."""
@@ -148,7 +155,7 @@ class GroupContext:
 
     def _group_value(self, key: str, group_id: str) -> int:
         texts = self.images.current.config(ResourceKind.GROUP, group_id)
-        return group_value(key, texts, settings=self.settings)
+        return group_value(key, texts, settings=self._current_settings())
 
     def check_consumer_protocol(self) -> None:
         """Raises UnsupportedVersion when group.coordinator.rebalance.protocols leaves consumer groups out."""

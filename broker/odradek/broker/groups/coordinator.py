@@ -68,14 +68,18 @@ class GroupCoordinator:
         in_thread: InThread | None = None,
         create_topics: CreateTopics | None = None,
         new_share_states: Callable[[], ShareStateRequests] | None = None,
+        current_settings: Callable[[], Settings] | None = None,
     ) -> None:
-        """`create_topics` asks the controller for the internal topics of Kafka Streams applications.
+        """`current_settings` gives those that may change while the broker runs; without it `settings` hold.
+
+        `create_topics` asks the controller for the internal topics of Kafka Streams applications.
 
         `new_share_states` makes what asks the coordinators of share-partitions' states.
         """
         self.context = context = GroupContext(
             clock=clock,
             settings=settings,
+            current_settings=current_settings,
             images=images,
             new_id=new_id,
             in_thread=in_thread,

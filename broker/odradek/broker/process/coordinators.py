@@ -249,6 +249,7 @@ class Coordinators:
             in_thread=self._in_thread,
             create_topics=self._controller.create_internal_topics,
             new_share_states=lambda: self.share_states,
+            current_settings=self._current_settings,
         )
         self.started_groups.start()
         return self.started_groups

@@ -130,6 +130,7 @@ def _groups(settings: SettingValues) -> Iterator[str]:
         ("share", "record.lock.duration.ms", settings.group_share_record_lock_duration_ms),
         ("consumer", "session.timeout.ms", consumer_timeout_ms),
         ("consumer", "heartbeat.interval.ms", consumer_interval_ms),
+        ("consumer", "assignment.interval.ms", settings.group_consumer_assignment_interval_ms),
         ("streams", "session.timeout.ms", streams_timeout_ms),
         ("streams", "heartbeat.interval.ms", streams_interval_ms),
         ("streams", "assignment.interval.ms", settings.group_streams_assignment_interval_ms),
@@ -152,6 +153,18 @@ def _groups(settings: SettingValues) -> Iterator[str]:
                 f"group.{kind}.heartbeat.interval.ms={interval_ms} must be below "
                 f"group.{kind}.session.timeout.ms={timeout_ms}"
             )
+    yield from _streams_groups(settings)
+    known = {"uniform", "range"}
+    for assignor in settings.group_consumer_assignors:
+        # Kafka's full class names are accepted too. A class that is not one of Kafka's own cannot run here.
+        if assignor.rpartition(".")[2].removesuffix("Assignor").lower() not in known:
+            yield (
+                f"group.consumer.assignors names {assignor}; it must be a list of uniform and range, "
+                "since classes of Java cannot be loaded"
+            )
+
+
+def _streams_groups(settings: SettingValues) -> Iterator[str]:
     if settings.group_streams_num_standby_replicas > settings.group_streams_max_standby_replicas:
         yield (
             f"group.streams.num.standby.replicas={settings.group_streams_num_standby_replicas} must not be above "
@@ -162,14 +175,6 @@ def _groups(settings: SettingValues) -> Iterator[str]:
             f"group.streams.task.offset.interval.ms={settings.group_streams_task_offset_interval_ms} must be at least "
             f"group.streams.min.task.offset.interval.ms={settings.group_streams_min_task_offset_interval_ms}"
         )
-    known = {"uniform", "range"}
-    for assignor in settings.group_consumer_assignors:
-        # Kafka's full class names are accepted too. A class that is not one of Kafka's own cannot run here.
-        if assignor.rpartition(".")[2].removesuffix("Assignor").lower() not in known:
-            yield (
-                f"group.consumer.assignors names {assignor}; it must be a list of uniform and range, "
-                "since classes of Java cannot be loaded"
-            )
 
 
 def _replication(settings: SettingValues) -> Iterator[str]:

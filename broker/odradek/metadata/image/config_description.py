@@ -24,7 +24,7 @@ from odradek.foundation.settings.declaration import Kind, Setting
 from odradek.foundation.settings.protection import without_missing_protection
 from odradek.metadata.image.client_metrics_configs import CLIENT_METRICS_SETTINGS
 from odradek.metadata.image.configs import TOPIC_SETTINGS, topic_value
-from odradek.metadata.image.group_configs import GROUP_SETTINGS, group_default_text
+from odradek.metadata.image.group_configs import GROUP_SETTINGS, broker_key_of, has_broker_key
 from odradek.metadata.image.image import ClusterImage, ResourceKind
 from odradek.metadata.image.paths import DEFAULT_BROKER
 
@@ -207,17 +207,22 @@ def describe_broker_default(
 def describe_group(
     texts: Mapping[str, str], *, sources: BrokerSources, keys: Iterable[str] | None = None
 ) -> list[DescribedConfig]:
-    """The settings of a group with these texts: all, or those among `keys`."""
+    """The settings of a group with these texts: all, or those among `keys`.
+
+    The broker's settings are synonyms, as since Kafka 4.3.
+    """
     is_asked = _select_keys(keys)
     entries: list[DescribedConfig] = []
     for key, setting in GROUP_SETTINGS.items():
-        if not is_asked(key):
+        if not is_asked(key) or (setting.internal and key not in texts):
             continue
-        value = texts.get(key, group_default_text(key, sources.current))
-        # As in Kafka, a setting of the group's own is its only source.
-        source = DescribedConfigSource.GROUP if key in texts else DescribedConfigSource.DEFAULT
-        synonyms = (Synonym(key, value, source),)
-        entries.append(_entry(setting, value, synonyms, is_read_only=False))
+        if has_broker_key(key):
+            synonyms = sources.synonyms(broker_key_of(key))
+        else:
+            synonyms = (Synonym(key, setting.default_text, DescribedConfigSource.DEFAULT),)
+        if key in texts:
+            synonyms = (Synonym(key, texts[key], DescribedConfigSource.GROUP), *synonyms)
+        entries.append(_entry(setting, synonyms[0].value, synonyms, is_read_only=False))
     return entries
 
 

@@ -52,11 +52,37 @@ def _own(key: str, default: int, doc: str, allowed: Range = _AT_LEAST_1, *, used
 FENCED_UNTIL_KEY: Final = "odradek.fenced.until"
 RESETS_KEY: Final = "odradek.resets"
 DEAD_LETTER_TOPIC_KEY: Final = "errors.deadletterqueue.topic.name"
+STREAMS_ASSIGNOR_KEY: Final = "streams.assignor.name"
 COPY_RECORD_KEY: Final = "errors.deadletterqueue.copy.record.enable"
 # Topics whose names begin with this are the cluster's own.
 RESERVED_TOPIC_PREFIX: Final = "__"
 
+
+def _declare_unused(key: str, kind: Kind, default: object, doc: str, allowed: Range | None = None) -> Setting:
+    """Like Kafka's own documents, DescribeConfigs leaves such a key out where it is not set."""
+    return Setting(
+        kind, default, f"{doc} Accepted, not used.", key=key, allowed=allowed, used=False, internal=True
+    )
+
+
+def _declare_offload(kind: str) -> Setting:
+    return _declare_unused(
+        f"{kind}.assignor.offload.enable",
+        Kind.BOOLEAN,
+        True,
+        "Whether assignments are computed in a thread. The size of a group decides that here.",
+    )
+
+
 _ALL: Final = (
+    _own(
+        "consumer.assignment.interval.ms",
+        0,
+        "The shortest time between two assignments of a consumer group.",
+        Range(0),
+        used=True,
+    ),
+    _declare_offload("consumer"),
     _own(
         "consumer.heartbeat.interval.ms",
         5000,
@@ -91,6 +117,7 @@ _ALL: Final = (
         Range(0),
         used=True,
     ),
+    _declare_offload("share"),
     Setting(
         Kind.STRING,
         "latest",
@@ -156,6 +183,7 @@ _ALL: Final = (
         key="streams.acceptable.recovery.lag",
         allowed=Range(0),
         used=True,
+        internal=True,
     ),
     _own(
         "streams.assignment.interval.ms",
@@ -164,6 +192,14 @@ _ALL: Final = (
         Range(0),
         used=True,
     ),
+    Setting(
+        Kind.STRING,
+        "sticky",
+        "The assignor of the group's tasks. There is one.",
+        key=STREAMS_ASSIGNOR_KEY,
+        used=True,
+    ),
+    _declare_offload("streams"),
     _own(
         "streams.heartbeat.interval.ms",
         5000,
@@ -184,6 +220,13 @@ _ALL: Final = (
         Range(0),
         used=True,
     ),
+    _declare_unused(
+        "streams.num.warmup.replicas",
+        Kind.INT,
+        2,
+        "Copies of tasks that catch up before they move. The sticky assignor makes none, as in Kafka 4.4.",
+        Range(0),
+    ),
     Setting(
         Kind.LIST,
         (),
@@ -198,11 +241,14 @@ _ALL: Final = (
         "A member of a Streams group without a heartbeat for this long is removed.",
         used=True,
     ),
-    _own(
-        "streams.task.offset.interval.ms",
+    Setting(
+        Kind.INT,
         60_000,
         "The time between reports of changelog offsets that members of a Streams group are asked for.",
+        key="streams.task.offset.interval.ms",
+        allowed=_AT_LEAST_1,
         used=True,
+        internal=True,
     ),
     Setting(
         Kind.LONG,
@@ -251,6 +297,12 @@ def validate_group_config(values: Mapping[str, str | None], *, settings: Setting
         raise InvalidConfig(
             f"{DEAD_LETTER_TOPIC_KEY}: DLQ topic name must not start with '{RESERVED_TOPIC_PREFIX}'"
         )
+    assignors = settings.group_streams_assignors
+    if texts.get(STREAMS_ASSIGNOR_KEY, assignors[0]) not in assignors:
+        raise InvalidConfig(
+            f"{STREAMS_ASSIGNOR_KEY}={texts[STREAMS_ASSIGNOR_KEY]} must be one of the broker's "
+            f"{broker_key_of(STREAMS_ASSIGNOR_KEY)}={','.join(assignors)}"
+        )
     tags = [
         tag.strip() for tag in texts.get("streams.rack.aware.assignment.tags", "").split(",") if tag.strip()
     ]
@@ -280,6 +332,7 @@ GROUP_BOUNDS: Final[Mapping[str, tuple[str | None, str | None]]] = MappingProxyT
                 "record.lock.duration.ms",
             )
         },
+        "consumer.assignment.interval.ms": _between("consumer", "assignment.interval.ms"),
         "streams.assignment.interval.ms": _between("streams", "assignment.interval.ms"),
         "streams.num.standby.replicas": (None, "group.streams.max.standby.replicas"),
         "streams.task.offset.interval.ms": ("group.streams.min.task.offset.interval.ms", None),
@@ -307,7 +360,7 @@ def parse_fenced_until_ms(texts: Mapping[str, str]) -> int:
 
 def broker_key_of(key: str) -> str:
     """The broker's key with the default of a group's."""
-    return f"group.{key}"
+    return "group.streams.assignors" if key == STREAMS_ASSIGNOR_KEY else f"group.{key}"
 
 
 def has_broker_key(key: str) -> bool:
@@ -332,10 +385,3 @@ def group_text(key: str, texts: Mapping[str, str]) -> str:
 def is_group_switched_on(key: str, texts: Mapping[str, str]) -> bool:
     """A group's setting that is true or false, and that the broker has no default of."""
     return group_text(key, texts) == "true"
-
-
-def group_default_text(key: str, settings: Settings) -> str | None:
-    """The text that a group without its own value has."""
-    if has_broker_key(key):
-        return settings.text(broker_key_of(key))
-    return GROUP_SETTINGS[key].default_text

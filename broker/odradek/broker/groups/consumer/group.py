@@ -125,6 +125,8 @@ class ConsumerGroup:
         self.epoch = 0
         self.metadata_hash = 0
         self.target_epoch = 0
+        self.target_at_ms = 0
+        """When the target was computed, in ms since 1970; 0 where the next one need not wait."""
         self.members: dict[str, MemberValue] = {}
         self.targets: dict[str, Assignment] = {}
         self.currents: dict[str, CurrentValue] = {}
@@ -146,7 +148,7 @@ class ConsumerGroup:
         """A group with the same records and no deadlines, for an update."""
         copied = ConsumerGroup(self.group_id, self._host)
         copied.epoch, copied.metadata_hash = self.epoch, self.metadata_hash
-        copied.target_epoch = self.target_epoch
+        copied.target_epoch, copied.target_at_ms = self.target_epoch, self.target_at_ms
         copied.members = self.members.copy()
         copied.targets = self.targets.copy()
         copied.currents = self.currents.copy()
@@ -162,7 +164,7 @@ class ConsumerGroup:
         for member_id in self.members.keys() - changed.members.keys():
             self.deadlines.remove(member_id)
         self.epoch, self.metadata_hash = changed.epoch, changed.metadata_hash
-        self.target_epoch = changed.target_epoch
+        self.target_epoch, self.target_at_ms = changed.target_epoch, changed.target_at_ms
         self.members, self.targets, self.currents = changed.members, changed.targets, changed.currents
         self.patterns, self.owners = changed.patterns, changed.owners
         self._id_by_instance, self._subscribers = changed._id_by_instance, changed._subscribers
@@ -176,7 +178,8 @@ class ConsumerGroup:
         if kind == RecordKind.GROUP and isinstance(value, GroupValue):
             self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
         elif kind == RecordKind.TARGET_EPOCH:
-            self.target_epoch = value.epoch if isinstance(value, TargetEpochValue) else -1
+            target = value if isinstance(value, TargetEpochValue) else TargetEpochValue(-1)
+            self.target_epoch, self.target_at_ms = target
         elif kind == RecordKind.MEMBER:
             self._put_member(name, value if isinstance(value, MemberValue) else None)
         elif kind == RecordKind.TARGET:
@@ -194,6 +197,8 @@ class ConsumerGroup:
                 del self._id_by_instance[old.instance_id]
         if value is None:
             self.deadlines.remove(member_id)
+            if not self.members:
+                self.target_at_ms = 0  # the next first member is assigned at once
             return
         self.members[member_id] = value
         self._count_topics(value, 1)
@@ -228,7 +233,8 @@ class ConsumerGroup:
         yield encode_key(RecordKind.GROUP, group_id), encode_value(value)
         for member_id, target in list(self.targets.items()):
             yield encode_key(RecordKind.TARGET, group_id, member_id), encode_value(TargetValue(target))
-        yield encode_key(RecordKind.TARGET_EPOCH, group_id), encode_value(TargetEpochValue(self.target_epoch))
+        computed = TargetEpochValue(self.target_epoch, self.target_at_ms)
+        yield encode_key(RecordKind.TARGET_EPOCH, group_id), encode_value(computed)
         for member_id, current in list(self.currents.items()):
             yield encode_key(RecordKind.CURRENT, group_id, member_id), encode_value(current)
 

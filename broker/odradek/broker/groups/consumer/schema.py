@@ -117,7 +117,10 @@ class MemberValue(NamedTuple):
 
 
 class TargetEpochValue(NamedTuple):
+    """`timestamp_ms` is when the target was computed, in ms since 1970; 0 where the next one need not wait."""
+
     epoch: int
+    timestamp_ms: int = 0
 
 
 class TargetValue(NamedTuple):
@@ -207,7 +210,11 @@ _DECLARATIONS: Final = {
         FieldRow("server_assignor", "string", is_nullable=True),
         FieldRow("classic", structure=_CLASSIC_PROTOCOLS, is_nullable=True, tag=0, default=None),
     ),
-    RecordKind.TARGET_EPOCH: Declaration(TargetEpochValue, FieldRow("epoch", "int32")),
+    RecordKind.TARGET_EPOCH: Declaration(
+        TargetEpochValue,
+        FieldRow("epoch", "int32"),
+        FieldRow("timestamp_ms", "int64", tag=0, default=0),
+    ),
     RecordKind.TARGET: Declaration(
         _target, FieldRow("topic_partitions", structure=_TOPIC_PARTITIONS, is_array=True)
     ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from heapq import merge
 from itertools import groupby
 from typing import Protocol
@@ -89,7 +90,8 @@ class GroupUpdate:
         has_other_topics = self.update_member(member_id, member)
         if self.refresh_topics() or has_other_topics:
             self.bump_epoch()
-        self.update_target()
+        if self.is_assignment_due():
+            self.update_target()
 
     # --- epochs ---------------------------------------------------------------------------------------------
 
@@ -128,11 +130,22 @@ class GroupUpdate:
         """The assignment may have to change."""
         self.put(RecordKind.GROUP, None, GroupValue(self.group.epoch + 1, self.group.metadata_hash))
 
-    def update_target(self) -> None:
-        """Compute the target assignment of the group's epoch, if it has not been yet."""
+    def is_assignment_due(self) -> bool:
+        """Whether the target is behind, and the last one was computed long enough ago."""
         group = self.group
         if group.target_epoch >= group.epoch:
-            return
+            return False
+        passed_ms = self._context.clock.wall_ms() - group.target_at_ms
+        # A broker whose clock is ahead may have computed it. The group does not wait until that time has come.
+        return group.target_at_ms == 0 or not 0 <= passed_ms < self._interval_ms
+
+    @cached_property
+    def _interval_ms(self) -> int:
+        return self._context.consumer_value("assignment.interval.ms", self.group.group_id)
+
+    def update_target(self) -> None:
+        """Compute the target assignment of the group's epoch."""
+        group = self.group
         members = {member_id: self._spec(member_id) for member_id in group.members}
         topic_ids = {topic_id for spec in members.values() for topic_id in spec.topics}
         by_id = self._image.topics_by_id
@@ -142,7 +155,9 @@ class GroupUpdate:
             target = targets.get(member_id, {})
             if member_id not in group.targets or group.targets[member_id] != target:
                 self.put(RecordKind.TARGET, member_id, TargetValue(target))
-        self.put(RecordKind.TARGET_EPOCH, None, TargetEpochValue(group.epoch))
+        # Where no assignment waits, the record is Kafka 4.1's byte for byte.
+        at_ms = self._context.clock.wall_ms() if self._interval_ms else 0
+        self.put(RecordKind.TARGET_EPOCH, None, TargetEpochValue(group.epoch, at_ms))
 
     def _spec(self, member_id: str) -> MemberSpec:
         member = self.group.members[member_id]

@@ -62,6 +62,18 @@ class ConsumerGroupSettings:
     group_consumer_max_heartbeat_interval_ms: int = integer(
         15_000, "The longest heartbeat interval that a group may be given.", 1
     )
+    group_consumer_assignment_interval_ms: int = integer(
+        0,
+        "The shortest time between two assignments of a group; 0 assigns at once. Kafka 4.4 waits 1000 ms.",
+        0,
+        scope=CLUSTER_WIDE,
+    )
+    group_consumer_min_assignment_interval_ms: int = integer(
+        0, "The shortest assignment interval that a group may be given.", 0
+    )
+    group_consumer_max_assignment_interval_ms: int = integer(
+        15_000, "The longest assignment interval that a group may be given.", 0
+    )
     group_consumer_migration_policy: str = text(
         "bidirectional",
         "Whether a group may change between the classic and the consumer protocol while it has members.",
@@ -100,8 +112,11 @@ class StreamsGroupSettings:
     group_streams_initial_rebalance_delay_ms: int = integer(
         3000, "How long the first assignment of a group without members waits for more members.", 0
     )
+    group_streams_assignors: tuple[str, ...] = words(
+        ("sticky",), "The assignors of tasks; the first is the default.", EachOf("sticky")
+    )
     group_streams_assignment_interval_ms: int = integer(
-        1000, "The shortest time between two assignments of a group.", 0
+        1000, "The shortest time between two assignments of a group.", 0, scope=CLUSTER_WIDE
     )
     group_streams_min_assignment_interval_ms: int = integer(
         0, "The shortest assignment interval that a group may be given.", 0
@@ -155,7 +170,7 @@ class ShareGroupSettings:
         15_000, "The longest heartbeat interval that a group may be given.", 1
     )
     group_share_assignment_interval_ms: int = integer(
-        1000, "The shortest time between two assignments of a group.", 0
+        1000, "The shortest time between two assignments of a group.", 0, scope=CLUSTER_WIDE
     )
     group_share_min_assignment_interval_ms: int = integer(
         0, "The shortest assignment interval that a group may be given.", 0

@@ -1,4 +1,4 @@
-"""Keys of Kafka 4.1 that this broker knows but does not use, and those of older Kafkas.
+"""Keys of Kafka 4.1 to 4.4 that this broker knows but does not use, and those of older Kafkas.
 
 They are accepted without a warning, because a `server.properties` for Kafka should work here. They are described like
 every other key. Those that promise protection are refused: see `protection`. This module is imported only for a key
@@ -24,7 +24,17 @@ from odradek.foundation.settings.known_names import read_names, read_rows
 
 # The subject of each family of keys, and its prefixes; the first that matches gives a key its description.
 _FAMILIES: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
-    ("share groups", ("group.share.", "share.")),
+    (
+        "the choice of a thread for assignments (the size of a group decides)",
+        tuple(f"group.{kind}.assignor.offload." for kind in ("consumer", "share", "streams")),
+    ),
+    (
+        "warm-up tasks of Streams groups (the sticky assignor makes none)",
+        ("group.streams.num.warmup.", "group.streams.max.warmup."),
+    ),
+    ("assignors and stores of share groups by classes of Java", ("group.share.",)),
+    ("waiting to write the states of several share-partitions at once", ("share.coordinator.append.",)),
+    ("Kafka's threads and timers for share groups", ("share.",)),
     ("tiered storage", ("remote.",)),
     ("authentication with SASL", ("sasl.",)),
     ("encryption with TLS", ("ssl.",)),
