@@ -19,7 +19,7 @@ RUN printf '%s\n' 'import re, tomllib' \
       'broker, extras = project["dependencies"], project["optional-dependencies"]' \
       'operator, pipeline = map(needs, ("/operator/pyproject.toml", "/pipeline/pyproject.toml"))' \
       'spark = re.search(r"name=\"spark-sql-kafka\S+ rev=\"(.+?)\"", open("/pipeline/connector.xml").read())[1]' \
-      'write("broker", broker + extras["compaction"] + extras["security"])' \
+      'write("broker", broker + extras["compaction"] + extras["security"] + extras["traces"])' \
       'write("operator", broker + [one for one in operator if not one.startswith("odradek")])' \
       'write("pipeline", broker + [one for one in pipeline if not one.startswith("odradek")] + [f"pyspark=={spark}"])' | python3
 

@@ -79,9 +79,14 @@ def test_each_image_has_the_dependencies_that_its_distribution_asks_for(tmp_path
     program = program.replace('f"/{name}.txt"', f'f"{tmp_path}/{{name}}.txt"')
     subprocess.run([sys.executable, "-c", program], check=True)
     wanted = {name: set((tmp_path / f"{name}.txt").read_text().splitlines()) for name in NAMES}
-    # The broker's has what makes compaction quick, and the packages of logins.
+    # The broker's has what makes compaction quick, and the packages of logins and of traces.
     extras = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert wanted["broker"] == {*dependencies("."), *extras["compaction"], *extras["security"]}
+    assert wanted["broker"] == {
+        *dependencies("."),
+        *extras["compaction"],
+        *extras["security"],
+        *extras["traces"],
+    }
     assert wanted["operator"] == {
         need for need in (*dependencies("."), *dependencies("operator")) if not need.startswith("odradek")
     }

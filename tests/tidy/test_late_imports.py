@@ -108,8 +108,9 @@ def test_a_door_that_differs_is_seen() -> None:
 
 
 # Libraries of extras. What imports one of them, or a module of these, is loaded where its absence is explained.
-_OF_EXTRAS: Final = ("google", "fastavro", "pytest", "re2", "yaml", "pyspark", "textual")
+_OF_EXTRAS: Final = ("google", "fastavro", "pytest", "re2", "yaml", "pyspark", "textual", "opentelemetry")
 _WITH_AN_EXTRA: Final = [
+    "odradek.broker.telemetry.span_export",
     "odradek.cli.cluster.top.screen",
     "odradek.client.schemas.proto_text",
     "odradek.testing.pytest_plugin",

@@ -28,3 +28,20 @@ TELEMETRY_NAME_CHARACTERS_MAX: Final = 256
 
 # Attributes of a data point, and of what describes its client. Clients send four at most.
 TELEMETRY_ATTRIBUTES_MAX: Final = 16
+
+# Spans that wait until they are sent, at some 2 KB each. Beyond it the oldest are lost.
+SPAN_QUEUE_MAX: Final = 4_096
+
+# Spans of one request to a collector, and the milliseconds until those that wait are sent.
+SPAN_BATCH_MAX: Final = 512
+SPAN_SEND_EVERY_MS: Final = 1_000
+
+# Seconds for one such request with its retries; a stop waits as long for the last one.
+SPAN_EXPORT_SECONDS_MAX: Final = 5.0
+
+# Traced Produce requests that wait for their replicas, of which followers are noted.
+TRACED_WAITS_MAX: Final = 1_000
+
+# Bytes of a compressed batch in whose first record a producer's trace is looked for: a larger one is not decompressed
+# for it.
+TRACED_BATCH_BYTES_MAX: Final = 64 * 1024

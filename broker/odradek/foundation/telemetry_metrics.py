@@ -45,3 +45,8 @@ CLIENT_PUSHES_REFUSED = _counter(
     "Requests about metrics that were refused, by reason: too early, an old subscription, or not readable.",
     "reason",
 )
+TRACE_SPANS = _counter(
+    "odradek_trace_spans_total",
+    "Spans of traces that have ended, were sent, or were refused by the collector; the others wait or found no room.",
+    "outcome",
+)

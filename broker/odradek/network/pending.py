@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextvars import Context
 from time import monotonic
 from typing import Any, Final, Generic, TypeVar
 
@@ -59,6 +60,12 @@ class Pending(Generic[T]):
         work = self._work
         if work is not None and isinstance(work, Coroutine):
             self._work = _Timed(work, note, seconds_max)
+
+    def run_in(self, context: Context) -> None:
+        """Run the coroutine that it was given, if any, with the variables of `context`."""
+        work = self._work
+        if work is not None and isinstance(work, Coroutine):
+            self._work = _InContext(work, context)
 
     def start(self, tasks: TaskOwner, callback: Callable[[Pending[T]], None]) -> None:
         """Run the coroutine that it was given, if any, as a task of `tasks`, and do as `when_settled`."""
@@ -194,28 +201,22 @@ def _run_step(
         return None, raised
 
 
-class _Timed(Coroutine[object, None, T]):
-    """A coroutine whose steps are timed: each is part of one turn of the loop."""
+class _Stepped(Coroutine[object, None, T]):
+    """A coroutine that runs another one, step by step: each is part of one turn of the loop."""
 
-    __slots__ = ("_note", "_seconds_max", "_work")
+    __slots__ = ("_work",)
 
-    def __init__(
-        self, work: Coroutine[object, None, T], note: Callable[[float], None], seconds_max: float
-    ) -> None:
+    def __init__(self, work: Coroutine[object, None, T]) -> None:
         self._work = work
-        self._note = note
-        self._seconds_max = seconds_max
 
     def send(self, value: None) -> object:
-        started = monotonic()
-        try:
-            return self._work.send(value)
-        finally:
-            if (seconds := monotonic() - started) > self._seconds_max:
-                self._note(seconds)
+        return self._run(self._work.send, value)
 
     def throw(self, *error: Any) -> object:
-        return self._work.throw(*error)
+        return self._run(self._work.throw, *error)
+
+    def _run(self, step: Callable[..., object], *given: object) -> object:
+        return step(*given)
 
     def close(self) -> None:
         self._work.close()
@@ -223,11 +224,45 @@ class _Timed(Coroutine[object, None, T]):
     def __await__(self) -> Generator[object, None, T]:
         return self
 
-    def __iter__(self) -> _Timed[T]:
+    def __iter__(self) -> _Stepped[T]:
         return self
 
     def __next__(self) -> object:
         return self.send(None)
+
+
+class _Timed(_Stepped[T]):
+    """Its steps are timed."""
+
+    __slots__ = ("_note", "_seconds_max")
+
+    def __init__(
+        self, work: Coroutine[object, None, T], note: Callable[[float], None], seconds_max: float
+    ) -> None:
+        super().__init__(work)
+        self._note = note
+        self._seconds_max = seconds_max
+
+    def _run(self, step: Callable[..., object], *given: object) -> object:
+        started = monotonic()
+        try:
+            return step(*given)
+        finally:
+            if (seconds := monotonic() - started) > self._seconds_max:
+                self._note(seconds)
+
+
+class _InContext(_Stepped[T]):
+    """Its steps run with the variables of a context."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self, work: Coroutine[object, None, T], context: Context) -> None:
+        super().__init__(work)
+        self._context = context
+
+    def _run(self, step: Callable[..., object], *given: object) -> object:
+        return self._context.run(step, *given)
 
 
 async def _outcome(work: Awaitable[T]) -> tuple[T | None, Exception | None]:

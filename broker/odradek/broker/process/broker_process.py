@@ -25,6 +25,7 @@ from odradek.broker.process.connection_watch import ConnectionWatch
 from odradek.broker.process.coordinators import Coordinators
 from odradek.broker.process.environment import BrokerEnvironment
 from odradek.broker.process.quota_watch import QuotaWatch
+from odradek.broker.process.trace_watch import SpanExport
 from odradek.broker.replication.blocking import BlockingWork
 from odradek.broker.replication.cleaner import CleaningWork, LogCleaner
 from odradek.broker.replication.flusher import Flusher
@@ -156,6 +157,7 @@ class BrokerProcess(Generic[ControlT]):
         self.mutations: MutationQuotas
         """The quotas of partitions created and deleted, for a broker that decides on them itself."""
         self.quota_watch: QuotaWatch
+        self.span_export = SpanExport(f"broker-{self.broker_id}")
         self.connection_watch: ConnectionWatch
 
     @property
@@ -392,6 +394,7 @@ class BrokerProcess(Generic[ControlT]):
         )
         self.quota_watch = QuotaWatch(self.images, self.parts.fetch, dispatcher)
         self._closing.callback(self.quota_watch.stop)
+        self.span_export.follow(self.dynamic_settings, dispatcher, self.partitions, self._closing)
         self.admission = Admission(
             connections_max=settings.max_connections,
             connections_per_ip_max=settings.max_connections_per_ip,

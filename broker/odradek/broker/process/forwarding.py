@@ -25,6 +25,7 @@ from odradek.metadata.image.cordons import CORDON_KEY
 from odradek.network.pending import Pending
 from odradek.wire.protocol.api import ApiKey
 from odradek.wire.protocol.codec import decode_typed_request, encode_response
+from odradek.wire.protocol.framing import tag_request
 from odradek.wire.protocol.requests.cluster import IncrementalAlterConfigsRequest
 
 if TYPE_CHECKING:
@@ -113,7 +114,9 @@ class _Forwarding:
     async def _ask(self, frame: memoryview, context: AnyContext) -> bytes:
         try:
             return await self._controller.forward(
-                frame, client_host=context.client_host, principal=context.principal
+                tag_request(frame, context.header),
+                client_host=context.client_host,
+                principal=context.principal,
             )
         except RequestError as error:
             refusal = without_trace(error)

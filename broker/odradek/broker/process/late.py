@@ -35,11 +35,14 @@ if TYPE_CHECKING:
     from odradek.broker.requests.settings_trial import needs_trial as needs_trial
     from odradek.broker.requests.settings_trial import try_settings as try_settings
     from odradek.broker.requests.throttling import ClientThrottling as ClientThrottling
+    from odradek.broker.requests.tracing.followers import FollowerWaits as FollowerWaits
+    from odradek.broker.requests.tracing.step import TracingStep as TracingStep
     from odradek.broker.share_states.client import ShareStateClient as ShareStateClient
     from odradek.broker.share_states.coordinator import ShareCoordinator as ShareCoordinator
     from odradek.broker.shares.dead_letter_topic import DeadLetterTopics as DeadLetterTopics
     from odradek.broker.shares.dead_letter_writer import DeadLetterWriter as DeadLetterWriter
     from odradek.broker.shares.leader import ShareLeader as ShareLeader
+    from odradek.broker.telemetry.span_export import OtlpSpans as OtlpSpans
     from odradek.broker.transactions.coordinator import TransactionCoordinator as TransactionCoordinator
     from odradek.broker.transactions.schema import KIND_TRANSACTION as KIND_TRANSACTION
     from odradek.broker.transactions.schema import decode_value as decode_value
@@ -77,6 +80,9 @@ else:
             "CHECKS": "odradek.broker.requests.rights.table",
             "FORWARDING_CHECKS": "odradek.broker.requests.rights.table",
             "ClientThrottling": "odradek.broker.requests.throttling",
+            "FollowerWaits": "odradek.broker.requests.tracing.followers",
+            "TracingStep": "odradek.broker.requests.tracing.step",
+            "OtlpSpans": "odradek.broker.telemetry.span_export",
             "ShareOffsets": "odradek.broker.groups.share.offsets",
             "EndOffsetClient": "odradek.broker.replication.end_offsets",
             "ShareStateClient": "odradek.broker.share_states.client",

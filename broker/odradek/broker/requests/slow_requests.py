@@ -14,45 +14,34 @@ from __future__ import annotations
 import logging
 import math
 import struct
-from collections.abc import Sequence
 from datetime import timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from odradek.broker.quotas.token_bucket import TokenBucket
 from odradek.broker.requests.counters import RequestCounters
-from odradek.foundation.errors import InvalidRequest
-from odradek.foundation.ids import TopicId
-from odradek.foundation.log_lines import printable_start
-from odradek.foundation.turn_limits import SLOW_REQUEST_LINES_PER_MINUTE_MAX, SLOW_REQUEST_TEXT_BYTES_MAX
+from odradek.broker.requests.subjects import Fields, describe_subjects, parse_request, shorten
+from odradek.foundation.turn_limits import SLOW_REQUEST_LINES_PER_MINUTE_MAX
 from odradek.wire.protocol.api import API_KEY_MAX, ApiKey
-from odradek.wire.protocol.hot.fetch_request import FetchRequest, parse_fetch_request
-from odradek.wire.protocol.hot.produce import ProduceRequest, parse_produce_request
+from odradek.wire.protocol.hot.fetch_request import FetchRequest
+from odradek.wire.protocol.hot.produce import ProduceRequest
 
 if TYPE_CHECKING:
     from odradek.broker.requests.context import AnyContext
-    from odradek.metadata.image.image import ClusterImage
     from odradek.network.connection import Connection
     from odradek.wire.protocol.frames import Frame
-    from odradek.wire.protocol.framing import RequestHeader
 
 logger = logging.getLogger(__name__)
-
-Fields = dict[str, object]
 
 _SECONDS_PER_MINUTE: Final = 60
 _LINES_PER_SECOND: Final = SLOW_REQUEST_LINES_PER_MINUTE_MAX / _SECONDS_PER_MINUTE
 _ALL_REPLICAS: Final = -1
 _HEAD: Final = struct.Struct(">hhi")
-_ID_BYTES: Final = 16
 # The fields of a request that say how long it may wait.
 _WAITING_FIELDS: Final[dict[int, tuple[str, ...]]] = {
     ApiKey.SHARE_FETCH: ("max_wait",),
     ApiKey.JOIN_GROUP: ("rebalance_timeout", "session_timeout"),
 }
-# The names that the first resource of a request may have.
-_TOPIC_NAMES: Final = ("name", "topic", "topic_name")
-_GROUP_NAMES: Final = ("group_id", "group")
 
 
 class SlowRequests:
@@ -66,7 +55,7 @@ class SlowRequests:
         self, request: object, context: AnyContext, reply: Frame | None, *, handling: float, queued: float
     ) -> None:
         """Note a request, if it is slow without the time that it wanted to wait. `handling` has that time."""
-        parsed = _parse(request, context.header)
+        parsed = parse_request(request, context.header)
         waited = min(handling, _seconds_to_wait(context.header.api_key, parsed))
         if handling - waited + queued <= self._counters.slow_seconds:
             return
@@ -77,7 +66,7 @@ class SlowRequests:
             "queued_ms": _milliseconds(queued),
             "handling_ms": _milliseconds(handling - waited),
             "waiting_ms": _milliseconds(waited),
-            **_subjects(parsed, context.broker.images.current),
+            **describe_subjects(parsed, context.broker.images.current),
         }
         header = context.header
         total = handling + queued
@@ -113,25 +102,11 @@ class SlowRequests:
 
 def _fields_of_client(connection: Connection, client_id: str, principal: str) -> Fields:
     return {
-        "client_id": _shorten(client_id),
-        "principal": _shorten(principal),
+        "client_id": shorten(client_id),
+        "principal": shorten(principal),
         "peer": f"{connection.peer[0]}:{connection.peer[1]}" if connection.peer else "",
         "listener": connection.listener_name,
     }
-
-
-def _parse(request: object, header: RequestHeader) -> object:
-    """The request with its fields; None for a large one, which is answered in parts."""
-    if not isinstance(request, memoryview):
-        return request
-    try:
-        if header.api_key == ApiKey.PRODUCE:
-            return parse_produce_request(header.api_version, request, header.body_position)
-        if header.api_key == ApiKey.FETCH:
-            return parse_fetch_request(header.api_version, request, header.body_position)
-    except InvalidRequest:
-        pass  # The answer says so, and has named no topic either.
-    return None
 
 
 def _seconds_to_wait(api_key: int, request: object) -> float:
@@ -152,48 +127,6 @@ def _seconds_to_wait(api_key: int, request: object) -> float:
 
 def _seconds(duration: timedelta | int) -> float:
     return duration.total_seconds() if isinstance(duration, timedelta) else duration / 1000
-
-
-def _subjects(request: object, image: ClusterImage) -> Fields:
-    """The group, and the first topic with the number of all, where a request has them."""
-    group = _name_in(request, _GROUP_NAMES) or _name_in(_first(getattr(request, "groups", ())), _GROUP_NAMES)
-    if isinstance(request, FetchRequest):
-        topic = _topic_name(request.partitions[0][0], image) if request.partitions else ""
-        topics = len({partition[0] for partition in request.partitions})
-    else:
-        asked = getattr(request, "topics", None) or ()
-        first, topics = _first(asked), len(asked)
-        key = getattr(first, "key", None) or getattr(first, "topic_id", None)
-        topic = _name_in(first, _TOPIC_NAMES) or ("" if key is None else _topic_name(key, image))
-    return {
-        "group": _shorten(group) if group else None,
-        "topic": _shorten(topic) if topic else None,
-        "topics": topics if topics > 1 else None,
-    }
-
-
-def _first(elements: Sequence[object] | None) -> object:
-    return elements[0] if elements else None
-
-
-def _name_in(element: object, names: tuple[str, ...]) -> str:
-    """The name of an element of a request, which may be a name itself; empty where it has none."""
-    if isinstance(element, str):
-        return element
-    found = (getattr(element, name, None) for name in names)
-    return next((name for name in found if name and isinstance(name, str)), "")
-
-
-def _topic_name(key: object, image: ClusterImage) -> str:
-    """The name of a topic that a request names by its name or its id."""
-    if isinstance(key, bytes) and len(key) == _ID_BYTES:
-        key = TopicId(bytes=key)
-    topic = image.topics_by_id.get(key) if isinstance(key, TopicId) else None
-    return str(key) if topic is None else topic.name
-
-
-def _shorten(text: str) -> str:
-    return printable_start(text, SLOW_REQUEST_TEXT_BYTES_MAX)
 
 
 def _milliseconds(seconds: float) -> int:

@@ -31,7 +31,7 @@ from odradek.foundation.settings.areas.network import ConnectionSettings, Identi
 from odradek.foundation.settings.areas.quotas import QuotaSettings
 from odradek.foundation.settings.areas.replicas import ControllerSettings, ReplicaSettings
 from odradek.foundation.settings.areas.security import SaslSettings, TlsSettings, TokenSettings
-from odradek.foundation.settings.areas.telemetry import TelemetrySettings
+from odradek.foundation.settings.areas.telemetry import TelemetrySettings, TraceSettings
 
 MS_PER_MINUTE: Final = 60_000
 MS_PER_HOUR: Final = 3_600_000
@@ -60,6 +60,7 @@ class SettingValues(
     ReplicaSettings,
     QuotaSettings,
     TelemetrySettings,
+    TraceSettings,
     ControllerSettings,
     AuthorizationSettings,
 ):

@@ -17,6 +17,7 @@ from contextlib import AsyncExitStack
 from typing import Final
 
 from odradek.broker.listeners.secured_listeners import ClientConfigs, SecuredListeners
+from odradek.broker.process.trace_watch import SpanExport
 from odradek.broker.replication.blocking import BlockingWork
 from odradek.broker.requests.counters import RequestCounters
 from odradek.foundation.clock import Clock, SystemClock
@@ -71,7 +72,8 @@ class ControllerProcess:
         self._election: ControllerElection
         self.counters = RequestCounters()
         self.counters.log_slow_requests(settings.slow_request_log_ms)
-        self.dispatcher = ControllerDispatcher(self.counters)
+        self.span_export = SpanExport(f"controller-{settings.effective_broker_id}")
+        self.dispatcher = ControllerDispatcher(self.counters, self.span_export)
         self.secured: SecuredListeners
         """TLS and logins of its listener."""
         self.listener: Listener
@@ -123,6 +125,7 @@ class ControllerProcess:
             )
             store = self._store or await open_registry(self._registry, entries=self.settings.given)
             self._open.push_async_callback(store.close)
+            self._open.push_async_callback(self.span_export.close)
             await self._listen()
             await self.secured.read_keys()
             self.secured.follow_certificates(lambda: [self.listener], self._open)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from typing import Final, TypeGuard, cast
 
+from odradek.broker.process.trace_watch import SpanExport, TraceWatch
 from odradek.broker.requests.context import AnyContext, RequestParts
 from odradek.broker.requests.counters import RequestCounters
 from odradek.broker.requests.dispatch import AnyStep, Dispatcher
@@ -51,7 +52,10 @@ _DENIED_CODE: Final = error_code(ClusterAuthorizationFailed())
 class ControllerDispatcher:
     """Answers the requests of all connections of one controller. `active_controller` is set while it is elected."""
 
-    def __init__(self, counters: RequestCounters) -> None:
+    def __init__(self, counters: RequestCounters, export: SpanExport) -> None:
+        """`export` gets the traces of the requests that brokers forward."""
+        self._export = export
+        self._tracing: TraceWatch | None = None
         self._standby = _standby_dispatcher(counters)
         self._active_controller: ActiveController | None = None
         self._active_dispatcher: Dispatcher = self._standby
@@ -65,6 +69,11 @@ class ControllerDispatcher:
     def active_controller(self, active: ActiveController | None) -> None:
         self._active_controller = active
         self._active_dispatcher = self._standby if active is None else _active_dispatcher(active)
+        if self._tracing is not None:
+            self._tracing.stop()
+            self._tracing = None
+        if active is not None:
+            self._tracing = TraceWatch(active.settings, self._active_dispatcher, self._export)
 
     def __call__(self, connection: Connection, frame: memoryview) -> Frame | Pending[Frame | None] | None:
         """The answer to one frame, at once or pending. Raises InvalidRequest for a frame that cannot be read."""

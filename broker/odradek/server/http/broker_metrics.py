@@ -9,6 +9,7 @@ from heapq import nlargest
 from typing import TYPE_CHECKING, Any, Final
 
 from odradek.broker.process.broker_process import AnyBroker
+from odradek.broker.process.trace_watch import SpanExport
 from odradek.broker.quotas.keys import QuotaKey
 from odradek.broker.quotas.meters import Meters
 from odradek.broker.replication.partition import Partition
@@ -94,7 +95,7 @@ def _quotas_of_clients(broker: AnyBroker) -> Iterator[Sample]:
 def register(broker: AnyBroker, registry: MetricsRegistry) -> None:
     """Register all metrics of `broker`. They are absent while it is still starting."""
     ages = LagAges(broker.clock.wall_ms)
-    register_requests(broker.counters, registry)
+    register_requests(broker.counters, broker.span_export, registry)
     # A start may scan logs for minutes: these metrics show its progress.
     registry.register(lambda: _recovery(broker))
     serving = (
@@ -124,11 +125,12 @@ def _once_serving(
     return lambda: source(broker) if broker.is_serving else iter(())
 
 
-def register_requests(counters: RequestCounters, registry: MetricsRegistry) -> None:
+def register_requests(counters: RequestCounters, export: SpanExport, registry: MetricsRegistry) -> None:
     """Register what brokers and controllers have: the version, the process, the requests."""
     registry.register(build_samples)
     registry.register(metrics.process_samples)
     registry.register(lambda: _requests(counters))
+    registry.register(lambda: _traces(export))
 
 
 def build_samples() -> Iterator[Sample]:
@@ -153,6 +155,13 @@ def _requests(all_counters: RequestCounters) -> Iterator[Sample]:
     yield metrics.MALFORMED_REQUESTS.sample(all_counters.malformed)
     yield metrics.DENIED_OPERATIONS.sample(all_counters.denied)
     yield metrics.SLOW_REQUESTS_NOT_LOGGED.sample(all_counters.slow_not_logged)
+
+
+def _traces(export: SpanExport) -> Iterator[Sample]:
+    if export.spans is not None:
+        yield telemetry_metrics.TRACE_SPANS.sample(export.spans.ended, "ended")
+        yield telemetry_metrics.TRACE_SPANS.sample(export.spans.sent, "sent")
+        yield telemetry_metrics.TRACE_SPANS.sample(export.spans.failed, "refused")
 
 
 def _waiting(broker: AnyBroker) -> Iterator[Sample]:

@@ -66,7 +66,7 @@ def _replication(broker: BrokerProcess[ClusterControl]) -> Iterator[Sample]:
 
 
 def register_controller(controller: ControllerProcess, registry: MetricsRegistry) -> None:
-    register_requests(controller.counters, registry)
+    register_requests(controller.counters, controller.span_export, registry)
     registry.register(lambda: _term(controller))
     registry.register(
         lambda: (

@@ -23,6 +23,7 @@ version unknown to the broker must be able to read it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from struct import Struct, error
 from typing import Final
 
@@ -48,6 +49,7 @@ _fixed_at = _FIXED.unpack_from
 _FIXED_BYTES: Final = _FIXED.size
 _FIXED_WITHOUT_CLIENT_ID_BYTES: Final = 8
 _new = tuple.__new__
+_NO_TAGS: Final = b"\0"
 _UNBOUNDED: Final = 1 << 62
 
 
@@ -230,6 +232,16 @@ class RequestHeader(NamedTuple):
     body_position: int
 
 
+class TaggedRequestHeader(RequestHeader):
+    """A header with tagged fields: `tagged_fields` is their bytes, from their count on."""
+
+    tagged_fields: memoryview
+
+
+REQUEST_TAGS: Final[ContextVar[bytes]] = ContextVar("request_tags", default=_NO_TAGS)
+"""The tagged fields, encoded, of the headers of requests that are made in this context. A peer skips unknown ones."""
+
+
 def parse_request_header(frame: memoryview) -> RequestHeader:
     """The header at the start of `frame`; the body begins at its `body_position`.
 
@@ -265,7 +277,12 @@ def parse_request_header(frame: memoryview) -> RequestHeader:
         if position < len(frame) and frame[position] == 0:
             position += 1
         else:
-            position = skip_tagged_fields(frame, position)
+            start, position = position, skip_tagged_fields(frame, position)
+            tagged: TaggedRequestHeader = _new(
+                TaggedRequestHeader, (api_key, api_version, correlation_id, client_id, position)
+            )
+            tagged.tagged_fields = frame[start:position]
+            return tagged
     return _new(RequestHeader, (api_key, api_version, correlation_id, client_id, position))
 
 
@@ -286,8 +303,21 @@ def request_header(*, api_key: int, api_version: int, correlation_id: int, clien
     if len(name) > 0x7FFF:
         raise InvalidRequest(f"the client id has {len(name)} bytes, the protocol allows 32767; shorten it")
     length = -1 if client_id is None else len(name)
-    tags = b"\0" if is_flexible(api_key, api_version) else b""
+    tags = REQUEST_TAGS.get() if is_flexible(api_key, api_version) else b""
     return _FIXED.pack(api_key, api_version, correlation_id, length) + name + tags
+
+
+def tag_request(frame: memoryview, header: RequestHeader) -> memoryview:
+    """A request that another one made, without its size, with the tagged fields of this context in its header.
+
+    The same frame where the context has none, or the header has no room for any.
+    """
+    tags = REQUEST_TAGS.get()
+    if tags is _NO_TAGS or not is_flexible(header.api_key, header.api_version):
+        return frame
+    (client_id_bytes,) = Struct(">h").unpack_from(frame, _FIXED_BYTES - 2)
+    position = _FIXED_BYTES + max(0, client_id_bytes)
+    return memoryview(b"".join((frame[:position], tags, frame[header.body_position :])))
 
 
 def response_header_is_flexible(api_key: int, api_version: int) -> bool:
