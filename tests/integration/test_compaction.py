@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.broker_process import Broker
 from tests.support.local_process import running
+from tests.support.plain_reads import read_partition
 from tests.support.polling import SECONDS_MAX, wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.clients]
@@ -57,25 +58,11 @@ def write(broker: Broker, topic: str, rounds: range, **settings: str) -> dict[by
 
 
 def read(broker: Broker, topic: str) -> list[tuple[int, bytes, bytes | None]]:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": broker.bootstrap,
-            "group.id": "reader",
-            "enable.auto.commit": "false",
-            "enable.partition.eof": "true",
-        }
-    )
-    consumer.assign([TopicPartition(topic, 0, 0)])
     found = []
-    while True:
-        message = consumer.poll(SECONDS_MAX)
-        assert message is not None
-        if message.error():
-            break
+    for message in read_partition(broker.bootstrap, topic):
         offset, key = message.offset(), message.key()
         assert offset is not None and key is not None
         found.append((offset, key, message.value()))
-    consumer.close()
     return found
 
 

@@ -20,6 +20,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.support.java import java_arguments, java_environment, kafka_classpath
+from tests.support.plain_reads import is_end
 
 _COPIER: Final = "org.apache.kafka.tools.TransactionalMessageCopier"
 _STOP_SECONDS_MAX: Final = 60
@@ -135,10 +136,8 @@ def read_to_the_end(bootstrap: str, topic: str, partitions: int, *, isolation: s
                 error = message.error()
                 if error is None:
                     values[message.partition()].append(message.value())
-                elif error.name() == "_PARTITION_EOF":
+                elif is_end(error):
                     ends[message.partition()] = message.offset()
-                else:
-                    assert error.retriable() or not error.fatal(), error
     finally:
         reader.close()
     return Log(values, ends)

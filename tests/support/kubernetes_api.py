@@ -24,6 +24,7 @@ from tests.support.polling import wait_until
 from tests.support.programs import require_program
 
 START_SECONDS_MAX = 60.0
+_NOTE_CHARACTERS_MAX = 2_000
 TOKEN = "of-no-other-use"
 
 
@@ -51,13 +52,21 @@ class ApiServer:
             check=False,
         )
         if done.returncode != 0:
-            raise subprocess.CalledProcessError(done.returncode, arguments, done.stdout)
+            failure = subprocess.CalledProcessError(done.returncode, arguments, done.stdout)
+            failure.add_note(done.stdout[-_NOTE_CHARACTERS_MAX:])
+            raise failure
         return done.stdout
 
     def install_definitions(self) -> None:
         """Teach it the resources of the operator."""
         definitions = CHECKOUT / "manifests" / "crds"
-        self.kubectl("apply", "--server-side", "--filename", str(definitions))
+        # A server that has just become ready may still refuse a request, or answer it too late.
+        wait_until(
+            "the definitions are taken",
+            lambda: self.kubectl("apply", "--server-side", "--filename", str(definitions)),
+            lambda _: True,
+            not_yet=subprocess.CalledProcessError,
+        )
         self.kubectl("wait", "--for=condition=Established", "--timeout=120s", "--filename", str(definitions))
         for file in definitions.iterdir():
             # An established definition takes a moment to be served.
