@@ -46,7 +46,7 @@ async def test_a_console_that_only_shows_refuses_each_change(viewer: Viewer, uni
 
 @with_changes
 async def test_the_actions_are_those_that_are_refused_elsewhere(viewer: Viewer) -> None:
-    assert viewer.server._actions.by_name.keys() == BODIES.keys()
+    assert viewer.cluster.actions.by_name.keys() == BODIES.keys()
     unknown = await viewer.act("format-disk", status=400)
     assert "there is no action 'format-disk'" in unknown["error"]
 

@@ -11,11 +11,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import click
 import pytest
 
 import odradek
-from odradek.cli.cluster.console_run import connection_words
+from odradek.cli.cluster.console_run import connection_words, find_sources
+from odradek.cli.shared import profiles
 from odradek.cli.shared.connection_settings import GivenOptions
+from odradek.cli.shared.options import CommandSession
+from odradek.foundation.console_limits import CONSOLE_CLUSTERS_MAX
+from odradek.foundation.errors import SettingError
 from tests.support.broker_process import CHECKOUT, free_port
 from tests.support.polling import SECONDS_MAX
 
@@ -50,7 +55,7 @@ def test_it_serves_a_broker_until_a_signal(bootstrap: str) -> None:
         ready, kind, url, cluster = process.stdout.readline().split()
         assert (ready, kind, cluster) == ("ready", "console", f"cluster={bootstrap}")
         assert read_json(f"{url}/api/about") == {
-            "bootstrap": bootstrap,
+            "clusters": [{"name": "cluster", "bootstrap": bootstrap}],
             "version": odradek.__version__,
             "may_change": False,
         }
@@ -81,7 +86,77 @@ def test_without_a_host_it_serves_on_all_addresses_of_both_families(bootstrap: s
         for host in hosts:
             with urllib.request.urlopen(f"http://{host}:{port}/healthz", timeout=SECONDS_MAX) as answer:
                 assert answer.read() == b"ok\n"
-        assert read_json(f"http://127.0.0.1:{port}/api/about")["bootstrap"] == bootstrap
+        about = read_json(f"http://127.0.0.1:{port}/api/about")
+        assert about["clusters"] == [{"name": "cluster", "bootstrap": bootstrap}]
+
+
+def test_it_serves_several_clusters_each_from_its_file(bootstrap: str, tmp_path: Path) -> None:
+    files = {"one": bootstrap, "two": f"127.0.0.1:{free_port()}"}
+    for name, address in files.items():
+        (tmp_path / f"{name}.properties").write_text(f"bootstrap.servers={address}\n")
+    options = [word for name in files for word in ("--cluster", f"{name}={tmp_path}/{name}.properties")]
+    with console("--port", "0", *options) as process:
+        assert process.stdout is not None
+        _, _, url, clusters = process.stdout.readline().split()
+        assert clusters == "clusters=one,two"
+        about = read_json(f"{url}/api/about")
+        assert about["clusters"] == [{"name": name, "bootstrap": address} for name, address in files.items()]
+        assert read_json(f"{url}/api/overview?cluster=one")["verdict"] == "healthy"
+        process.terminate()
+        assert process.wait(SECONDS_MAX) == 0
+
+
+def test_a_cluster_is_named_by_a_profile_or_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("ODRADEK_BOOTSTRAP", "of-the-environment:1")
+    profiles.create("staging", {"bootstrap.servers": "staging:1", "security.protocol": "SSL"})
+    profiles.use("staging")
+    file = tmp_path / "production.properties"
+    file.write_text("bootstrap.servers=production:1\n")
+    staging, production = find_sources(session(), ["staging", f"production={file}"])
+    assert (staging.name, staging.bootstrap, staging.security_protocol) == ("staging", "staging:1", "SSL")
+    assert staging.connection == ["--profile", "staging"]
+    assert (production.name, production.bootstrap) == ("production", "production:1")
+    assert (production.security_protocol, production.connection) == (
+        "PLAINTEXT",
+        ["--command-config", str(file)],
+    )
+    (only,) = find_sources(session(), [])
+    assert (only.name, only.bootstrap) == ("cluster", "of-the-environment:1")
+
+
+@pytest.mark.parametrize(
+    ("clusters", "words"),
+    [
+        (["a b"], "names no cluster"),
+        (["../x"], "names no cluster"),
+        (["=x"], "names no cluster"),
+        (["a="], "names no cluster"),
+        (["a={file}", "a={file}"], "is named twice"),
+        (["a={empty}"], "bootstrap.servers is missing"),
+        (["nothing"], "there is no profile 'nothing'"),
+        (["a={file}.not"], "there is no such file"),
+        ([f"c{number}={{file}}" for number in range(CONSOLE_CLUSTERS_MAX + 1)], "clusters at most"),
+    ],
+)
+def test_clusters_that_cannot_be_are_refused(
+    clusters: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    file, empty = tmp_path / "file", tmp_path / "empty"
+    file.write_text("bootstrap.servers=b:1\n")
+    empty.write_text("client.id=x\n")
+    with pytest.raises((click.UsageError, SettingError, FileNotFoundError), match=words):
+        find_sources(session(), [one.format(file=file, empty=empty) for one in clusters])
+
+
+def test_another_address_beside_named_clusters_is_refused() -> None:
+    with pytest.raises(click.UsageError, match="leave --bootstrap out"):
+        find_sources(session(GivenOptions(bootstrap="b:1")), ["staging"])
+
+
+def session(given: GivenOptions | None = None) -> CommandSession:
+    return CommandSession(given=given or GivenOptions(), output="table", verbose=False)
 
 
 def test_a_port_that_is_taken_is_named() -> None:

@@ -15,6 +15,7 @@ from odradek.client.admin.topics import TopicAdmin
 from odradek.client.client import Client
 from odradek.client.producer.producer import Producer
 from odradek.client.results import CommittedOffset
+from odradek.console.clusters import ONLY, ClusterSource, ConsoleCluster
 from odradek.console.http.protection import CHANGE_HEADER
 from odradek.console.http.server import ConsoleServer, ConsoleSettings
 from odradek.foundation.ids import TopicPartition
@@ -29,6 +30,11 @@ class Viewer:
         self.session = session
         self.client = client
 
+    @property
+    def cluster(self) -> ConsoleCluster:
+        """The first cluster of the console."""
+        return self.server.clusters[0]
+
     async def get(self, path: str, *, status: int | tuple[int, ...] = 200, **fields: object) -> Any:
         """The document at /api/PATH."""
         async with self.session.get(f"{self.server.url}/api/{path}", params=_texts(fields)) as answer:
@@ -37,10 +43,10 @@ class Viewer:
             assert answer.status in wanted, await answer.text()
             return await answer.json()
 
-    async def act(self, name: str, *, status: int = 200, **body: object) -> Any:
+    async def act(self, name: str, *, status: int = 200, cluster: str = "", **body: object) -> Any:
         """The answer to a change."""
         headers = {CHANGE_HEADER: "1", "Sec-Fetch-Site": "same-origin"}
-        address = f"{self.server.url}/api/actions/{name}"
+        address = f"{self.server.url}/api/actions/{name}{f'?cluster={cluster}' if cluster else ''}"
         async with self.session.post(address, json=body, headers=headers) as answer:
             assert answer.status == status, await answer.text()
             return await answer.json()
@@ -90,6 +96,16 @@ def _texts(fields: dict[str, object]) -> dict[str, str]:
     return {name: str(value) for name, value in fields.items()}
 
 
+def make_source(bootstrap: str, name: str = ONLY, *, wait_ms_max: int = 30_000) -> ClusterSource:
+    """A cluster without security."""
+    return ClusterSource(
+        new_client=lambda: Client(bootstrap, request_timeout_ms=wait_ms_max),
+        bootstrap=bootstrap,
+        name=name,
+        connection=("--bootstrap", bootstrap),
+    )
+
+
 def run(
     bootstrap: str,
     story: Callable[[Viewer], Awaitable[None]],
@@ -97,27 +113,26 @@ def run(
     may_change: bool = False,
     allowed_hosts: Sequence[str] = (),
     wait_ms_max: int = 30_000,
+    others: Sequence[ClusterSource] = (),
 ) -> None:
-    """Run a story with a console of its own. The cluster need not be there."""
+    """Run a story with a console of its own. The cluster need not be there. `others` are clusters beside it."""
 
     async def main() -> None:
         settings = ConsoleSettings(
             host="127.0.0.1",
             port=0,
-            bootstrap=bootstrap,
-            connection=("--bootstrap", bootstrap),
+            clusters=[make_source(bootstrap, wait_ms_max=wait_ms_max), *others],
             allowed_hosts=allowed_hosts,
             may_change=may_change,
         )
         async with aiohttp.ClientSession(read_bufsize=1 << 22) as session:
-            own, client = Client(bootstrap), Client(bootstrap, request_timeout_ms=wait_ms_max)
-            server = ConsoleServer(client, settings)
+            own = Client(bootstrap)
+            server = ConsoleServer(settings)
             await server.start()
             try:
                 await story(Viewer(server, session, own))
             finally:
                 await server.stop()
-                await client.close()
                 await own.close()
 
     asyncio.run(main())

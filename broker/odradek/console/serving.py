@@ -1,6 +1,6 @@
 """Runs a console until a signal: HTTP, the `ready` line, exit code.
 
-The cluster need not answer at the start: a console that shows what is wrong is wanted most when something is.
+The clusters need not answer at the start: a console that shows what is wrong is wanted most when something is.
 """
 
 from __future__ import annotations
@@ -8,9 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Callable
 
-from odradek.client.client import Client
 from odradek.console.http.protection import LOOPBACK_NAMES, host_name
 from odradek.console.http.server import ConsoleServer, ConsoleSettings
 from odradek.server.start import EXIT_CLEAN, EXIT_FAILED, error_text, follow_signals, run_loop
@@ -18,28 +16,33 @@ from odradek.server.start import EXIT_CLEAN, EXIT_FAILED, error_text, follow_sig
 logger = logging.getLogger(__name__)
 
 
-def run_console(new_client: Callable[[], Client], settings: ConsoleSettings) -> int:
-    """Serve until a signal; returns the exit code. `new_client` makes the client within the loop."""
-    return run_loop(_serve(new_client, settings))
+def run_console(settings: ConsoleSettings) -> int:
+    """Serve until a signal; returns the exit code."""
+    return run_loop(_serve(settings))
 
 
-async def _serve(new_client: Callable[[], Client], settings: ConsoleSettings) -> int:
+async def _serve(settings: ConsoleSettings) -> int:
     stopping = asyncio.Event()
     follow_signals(stopping)
-    client = new_client()
-    server = ConsoleServer(client, settings)
+    server = ConsoleServer(settings)
     try:
         await server.start()
         _warn_of_reach(settings)
-        print(f"ready console {server.url} cluster={settings.bootstrap}", flush=True)
+        print(f"ready console {server.url} {_name_clusters(settings)}", flush=True)
         await stopping.wait()
     except OSError as error:
         print(f"odradek: {error_text(error)}", file=sys.stderr, flush=True)
         return EXIT_FAILED
     finally:
         await server.stop()
-        await client.close()
     return EXIT_CLEAN
+
+
+def _name_clusters(settings: ConsoleSettings) -> str:
+    """The address of the only cluster, or the names of several."""
+    if len(settings.clusters) == 1:
+        return f"cluster={settings.clusters[0].bootstrap}"
+    return f"clusters={','.join(one.name for one in settings.clusters)}"
 
 
 def _warn_of_reach(settings: ConsoleSettings) -> None:

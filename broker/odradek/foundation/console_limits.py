@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+# Clusters of one console. Each has a connection per broker, and the slots below for itself.
+CONSOLE_CLUSTERS_MAX: Final = 50
+# How long the overview of all clusters waits for one of them: a person sees the others by then.
+CONSOLE_CLUSTERS_WAIT_SECONDS: Final = 1.0
+
 # Seconds for which all viewers share what was asked of the cluster. A page that looks again each five seconds shows
 # nothing older than twice that.
 CONSOLE_FACTS_SECONDS_MIN: Final = 4.0
@@ -53,7 +58,8 @@ CONSOLE_PAGE_SECONDS_MAX: Final = 10.0
 CONSOLE_FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
 CONSOLE_FETCH_PARTITION_BYTES_MAX: Final = 1024 * 1024
 
-# Pages of records, searches and tails at a time, over all viewers. Each holds some megabytes of fetched records.
+# Pages of records, searches and tails at a time, over all viewers of a cluster. Each holds some megabytes of fetched
+# records.
 CONSOLE_READS_MAX: Final = 4
 CONSOLE_SEARCHES_MAX: Final = 4
 CONSOLE_TAILS_MAX: Final = 16
@@ -73,7 +79,7 @@ CONSOLE_TAIL_BEHIND_MAX: Final = 10_000
 # A page that is forgotten in a window ends its tail after this time.
 CONSOLE_TAIL_SECONDS_MAX: Final = 3_600.0
 
-# Changes at a time, over all viewers. One continues when its page closes.
+# Changes at a time, over all viewers of a cluster. One continues when its page closes.
 CONSOLE_CHANGES_MAX: Final = 8
 # Bytes of a request: a record that is typed, or settings. Kafka's default bound of a record is 1 MiB.
 CONSOLE_BODY_BYTES_MAX: Final = 1024 * 1024

@@ -1,4 +1,4 @@
-"""`odradek console`: a cluster in a browser."""
+"""`odradek console`: clusters in a browser."""
 
 from __future__ import annotations
 
@@ -22,6 +22,13 @@ PORT_DEFAULT = 8088
     help="The port to listen on; 0 takes a free one.",
 )
 @click.option(
+    "--cluster",
+    "clusters",
+    multiple=True,
+    metavar="NAME[=FILE]",
+    help="Show this cluster: that of a profile, or of a client.properties. Repeat it for several.",
+)
+@click.option(
     "--allow-host",
     "allowed_hosts",
     multiple=True,
@@ -43,7 +50,7 @@ PORT_DEFAULT = 8088
 @session_options
 @run_in("odradek.cli.cluster.console_run")
 def console() -> None:
-    """Show a cluster in a browser, until SIGTERM or Ctrl-C: brokers and what is wrong, topics, records, groups.
+    """Show clusters in a browser, until SIGTERM or Ctrl-C: brokers and what is wrong, topics, records, groups.
 
     It works with Apache Kafka, too. Pages are served at http://127.0.0.1:8088, from this process alone, and send
     nothing elsewhere. It only shows, unless --allow-changes is given. There is no login: each person who reaches the
@@ -54,5 +61,6 @@ def console() -> None:
       odradek console
       odradek console --bootstrap kafka-1:9092 --port 9000
       odradek console --profile staging --allow-changes
+      odradek console --cluster staging --cluster production=kafka.properties
       odradek console --host 0.0.0.0 --allow-host console.example.org
     """

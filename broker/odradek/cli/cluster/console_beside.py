@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Final
 
 from odradek.client.client import Client
+from odradek.console.clusters import ClusterSource
 from odradek.console.http.server import ConsoleServer, ConsoleSettings
 from odradek.foundation.console_limits import CONSOLE_REQUEST_MS_MAX
 from odradek.foundation.event_loop import new_event_loop
@@ -54,25 +55,25 @@ class ConsoleBeside:
     async def _serve(self, bootstrap: str) -> None:
         loop, stopping = asyncio.get_running_loop(), asyncio.Event()
         self._stop = lambda: loop.call_soon_threadsafe(stopping.set)
-        client = Client(
-            bootstrap, request_timeout_ms=CONSOLE_REQUEST_MS_MAX, api_timeout_ms=CONSOLE_REQUEST_MS_MAX
-        )
-        server = await _start_server(client, bootstrap)
+        server = await _start_server(bootstrap)
         try:
             print(f"ready console {server.url} cluster={bootstrap}", flush=True)
             await stopping.wait()
         finally:
             await server.stop()
-            await client.close()
 
 
-async def _start_server(client: Client, bootstrap: str) -> ConsoleServer:
+async def _start_server(bootstrap: str) -> ConsoleServer:
     """At the usual port, or at a free one where that is taken."""
+    source = ClusterSource(
+        new_client=lambda: Client(
+            bootstrap, request_timeout_ms=CONSOLE_REQUEST_MS_MAX, api_timeout_ms=CONSOLE_REQUEST_MS_MAX
+        ),
+        bootstrap=bootstrap,
+        connection=("--bootstrap", bootstrap),
+    )
     for port in (PORT_DEFAULT, 0):
-        server = ConsoleServer(
-            client,
-            ConsoleSettings(host=HOST, port=port, bootstrap=bootstrap, connection=("--bootstrap", bootstrap)),
-        )
+        server = ConsoleServer(ConsoleSettings(host=HOST, port=port, clusters=(source,)))
         try:
             await server.start()
         except OSError:

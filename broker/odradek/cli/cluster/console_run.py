@@ -1,16 +1,29 @@
-"""Runs `odradek console`: the settings of the connection, and the process that serves."""
+"""Runs `odradek console`: the settings of each cluster, and the process that serves."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
+
+import click
 
 from odradek.cli.cluster.start_run import configure_logging
-from odradek.cli.shared.connection_settings import GivenOptions, new_client
+from odradek.cli.shared.connection_settings import (
+    ClientSettings,
+    GivenOptions,
+    new_client,
+    resolve_alone,
+)
 from odradek.cli.shared.options import CommandSession
+from odradek.cli.shared.output import warn
+from odradek.cli.shared.profiles import is_name
 from odradek.client.properties import SECURITY_PROTOCOL
+from odradek.console.clusters import ONLY, ClusterSource
 from odradek.console.http.server import ConsoleSettings
 from odradek.console.serving import run_console
-from odradek.foundation.console_limits import CONSOLE_REQUEST_MS_MAX
+from odradek.foundation.console_limits import CONSOLE_CLUSTERS_MAX, CONSOLE_REQUEST_MS_MAX
+
+CLUSTER_OPTION: Final = "--cluster"
 
 
 def console(
@@ -18,24 +31,54 @@ def console(
     *,
     host: str,
     port: int,
+    clusters: Sequence[str],
     allowed_hosts: Sequence[str],
     allow_changes: bool,
     log_level: str,
     log_format: str,
 ) -> int:
+    sources = find_sources(session, clusters)
     configure_logging(log_level, log_format)
-    settings = session.settings
     return run_console(
-        lambda: new_client(settings, wait_ms_max=CONSOLE_REQUEST_MS_MAX),
         ConsoleSettings(
-            host=host,
-            port=port,
-            bootstrap=settings.bootstrap.value,
-            security_protocol=settings.values[SECURITY_PROTOCOL].value.upper(),
-            connection=connection_words(session.given),
-            allowed_hosts=allowed_hosts,
-            may_change=allow_changes,
-        ),
+            host=host, port=port, clusters=sources, allowed_hosts=allowed_hosts, may_change=allow_changes
+        )
+    )
+
+
+def find_sources(session: CommandSession, clusters: Sequence[str]) -> list[ClusterSource]:
+    """The clusters that the command names. Raises click.UsageError, and SettingError for a file."""
+    if not clusters:
+        return [_make_source(ONLY, session.settings, session.given)]
+    if words := connection_words(session.given):
+        raise click.UsageError(f"{CLUSTER_OPTION} names the clusters: leave {words[0]} out")
+    if len(clusters) > CONSOLE_CLUSTERS_MAX:
+        raise click.UsageError(f"a console has {CONSOLE_CLUSTERS_MAX} clusters at most")
+    sources: dict[str, ClusterSource] = {}
+    for text in clusters:
+        name, separator, file = text.partition("=")
+        if not is_name(name) or (separator and not file):
+            raise click.BadParameter(
+                f"{text!r} names no cluster: write the name of a profile, or NAME=FILE",
+                param_hint=CLUSTER_OPTION,
+            )
+        if name in sources:
+            raise click.BadParameter(f"{name!r} is named twice", param_hint=CLUSTER_OPTION)
+        given = GivenOptions(command_config=file) if separator else GivenOptions(profile=name)
+        settings = resolve_alone(given)
+        for warning in settings.warnings:
+            warn(warning)
+        sources[name] = _make_source(name, settings, given)
+    return list(sources.values())
+
+
+def _make_source(name: str, settings: ClientSettings, given: GivenOptions) -> ClusterSource:
+    return ClusterSource(
+        new_client=lambda: new_client(settings, wait_ms_max=CONSOLE_REQUEST_MS_MAX),
+        bootstrap=settings.bootstrap.value,
+        name=name,
+        security_protocol=settings.values[SECURITY_PROTOCOL].value.upper(),
+        connection=connection_words(given),
     )
 
 

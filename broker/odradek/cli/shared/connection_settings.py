@@ -121,14 +121,12 @@ def resolve(given: GivenOptions) -> ClientSettings:
     """The settings in force. Raises SettingError for a file, profile or value that cannot be used,
     FileNotFoundError for a file or a profile that is not there.
     """
-    values = {name: Sourced(one.default_text or "", DEFAULT) for name, one in CLIENT_PROPERTIES.items()}
+    values = _defaults()
     warnings: list[str] = []
 
     def lay(read: ReadProperties, source: str) -> None:
         warnings.extend(read.warnings)
-        values.update({name: Sourced(value, source) for name, value in read.values.items()})
-        if REQUEST_TIMEOUT_MS in read.values and API_TIMEOUT_MS not in read.values:
-            values[API_TIMEOUT_MS] = values[REQUEST_TIMEOUT_MS]
+        _lay(values, read, source)
 
     profile = _lay_profile(given, lay)
     if given.command_config is not None:
@@ -147,6 +145,33 @@ def resolve(given: GivenOptions) -> ClientSettings:
             values[CONNECT_TIMEOUT_MS] = Sourced(str(timeout_ms), TIMEOUT_OPTION)
     _check_bootstrap(values[BOOTSTRAP_SERVERS])
     return ClientSettings(values, profile, tuple(warnings))
+
+
+def resolve_alone(given: GivenOptions) -> ClientSettings:
+    """The settings of a profile or a file by itself, as where a command names several clusters. The environment, which
+    means one, counts for none of them. Raises as `resolve`, and SettingError where no broker is named.
+    """
+    values = _defaults()
+    if given.command_config is not None:
+        read, source = late.read_property_file(given.command_config), given.command_config
+    else:
+        assert given.profile is not None
+        read, source = profiles.read(given.profile), f"profile {given.profile!r}"
+    _lay(values, read, source)
+    if values[BOOTSTRAP_SERVERS].source == DEFAULT:
+        raise SettingError(f"{source}: {BOOTSTRAP_SERVERS} is missing, so no cluster is named")
+    return ClientSettings(values, given.profile, read.warnings)
+
+
+def _defaults() -> dict[str, Sourced]:
+    return {name: Sourced(one.default_text or "", DEFAULT) for name, one in CLIENT_PROPERTIES.items()}
+
+
+def _lay(values: dict[str, Sourced], read: ReadProperties, source: str) -> None:
+    """Put what was read over the values."""
+    values.update({name: Sourced(value, source) for name, value in read.values.items()})
+    if REQUEST_TIMEOUT_MS in read.values and API_TIMEOUT_MS not in read.values:
+        values[API_TIMEOUT_MS] = values[REQUEST_TIMEOUT_MS]
 
 
 def _lay_profile(given: GivenOptions, lay: Callable[[ReadProperties, str], None]) -> str | None:

@@ -43,9 +43,14 @@ def names() -> list[str]:
     )
 
 
+def is_name(text: str) -> bool:
+    """Whether a profile can have this name."""
+    return _NAME.match(text) is not None
+
+
 def path_of(name: str) -> Path:
     """The path of a profile's file, which may not exist. Raises SettingError for an invalid name."""
-    if not _NAME.match(name):
+    if not is_name(name):
         raise SettingError(
             f"{name!r} cannot name a profile: use up to 64 letters, digits, '.', '_' and '-', "
             "with a letter or a digit first"

@@ -1,9 +1,11 @@
 // What the pages ask of the console's process, and what they change.
 
+import { place } from "./place.js";
+
 export class Refused extends Error {}
 
 function url(path, fields) {
-  const given = Object.entries(fields).filter(([, value]) => value !== "" && value !== null && value !== undefined);
+  const given = Object.entries({ ...fields, cluster: place.cluster }).filter(([, value]) => value !== "" && value !== null && value !== undefined);
   const query = new URLSearchParams(given).toString();
   return `/api/${path}${query ? `?${query}` : ""}`;
 }

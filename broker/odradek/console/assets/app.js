@@ -1,15 +1,20 @@
 // The router: one page for each address behind "#/". A page that is left ends all that it asks and reads.
+//
+// Where there are several clusters, an address of a page begins with its cluster: "#/clusters/NAME/topics".
 
 import { openAdministration } from "./administration.js";
 import { ask } from "./api.js";
+import { openClusters, switcher } from "./clusters.js";
 import { address, el, replace } from "./dom.js";
 import { openGroup, openGroups } from "./groups.js";
 import { openOverview } from "./overview.js";
 import { alertBox, moment } from "./parts.js";
+import { place } from "./place.js";
 import { openRecords } from "./records.js";
 import { openTopic, openTopics } from "./topics.js";
 
 const PAGES = {
+  clusters: { open: openClusters, title: () => "Clusters", tab: "clusters" },
   overview: { open: openOverview, title: () => "Overview", tab: "overview" },
   topics: { open: openTopics, title: () => "Topics", tab: "topics" },
   topic: { open: openTopic, title: (fields) => `Topic ${fields.topic ?? ""}`, tab: "topics" },
@@ -21,22 +26,28 @@ const PAGES = {
 const root = document.getElementById("page");
 const status = document.getElementById("status");
 let leaving = new AbortController();
-let about = { may_change: false, bootstrap: "" };
+let about = { may_change: false, clusters: [] };
 
 function parse() {
-  const [name, query = ""] = location.hash.replace(/^#\//, "").split(/\?(.*)/s);
-  return { name: name in PAGES ? name : "overview", fields: Object.fromEntries(new URLSearchParams(query)) };
+  const [path, query = ""] = location.hash.replace(/^#\//, "").split(/\?(.*)/s);
+  const fields = Object.fromEntries(new URLSearchParams(query));
+  if (about.clusters.length < 2) {
+    const name = path.split("/").at(-1);
+    return { name: name in PAGES && name !== "clusters" ? name : "overview", fields, cluster: about.clusters[0] };
+  }
+  const [, chosen, name] = path.match(/^clusters\/([^/]+)\/([a-z]+)$/) ?? [];
+  const cluster = about.clusters.find((one) => one.name === chosen);
+  if (!cluster || name === "clusters") return { name: "clusters", fields };
+  return { name: name in PAGES ? name : "overview", fields, cluster };
 }
 
 function show(isFirst) {
-  const { name, fields } = parse();
+  const { name, fields, cluster } = parse();
   const { open, title, tab } = PAGES[name];
   leaving.abort();
   leaving = new AbortController();
-  for (const one of document.querySelectorAll("#pages a")) {
-    if (one.dataset.page === tab) one.setAttribute("aria-current", "page");
-    else one.removeAttribute("aria-current");
-  }
+  place.cluster = about.clusters.length > 1 && cluster ? cluster.name : "";
+  showHeader(tab, cluster);
   const heading = el("h1", { tabindex: "-1" }, title(fields));
   const content = el("div");
   const page = {
@@ -49,10 +60,10 @@ function show(isFirst) {
       history.replaceState(null, "", address(name, fields));
     },
     note(askedMs) {
-      if (askedMs) replace(status, `As of ${moment(askedMs)}, from ${about.bootstrap}`);
+      if (askedMs && cluster) replace(status, `As of ${moment(askedMs)}, from ${cluster.bootstrap}`);
     },
   };
-  document.title = `${title(fields)} - Odradek console`;
+  document.title = `${title(fields)}${place.cluster ? ` of ${place.cluster}` : ""} - Odradek console`;
   replace(status);
   replace(root, heading, content);
   try {
@@ -64,6 +75,19 @@ function show(isFirst) {
   scrollTo(0, 0);
 }
 
+// The pages of the cluster that is shown; without one there is only the overview of all.
+function showHeader(tab, cluster) {
+  for (const one of document.querySelectorAll("#pages a")) {
+    one.setAttribute("href", address(one.dataset.page));
+    one.parentElement.hidden = !cluster;
+    if (one.dataset.page === tab) one.setAttribute("aria-current", "page");
+    else one.removeAttribute("aria-current");
+  }
+  document.getElementById("home").setAttribute("href", about.clusters.length > 1 ? "#/clusters" : "#/overview");
+  replace(document.getElementById("switcher"), about.clusters.length > 1 && switcher(about.clusters, tab));
+  replace(document.getElementById("about"), cluster?.bootstrap, about.may_change ? " · changes are allowed" : "");
+}
+
 document.getElementById("skip").addEventListener("click", (event) => {
   event.preventDefault();
   root.focus();
@@ -71,7 +95,6 @@ document.getElementById("skip").addEventListener("click", (event) => {
 addEventListener("hashchange", () => show(false));
 try {
   about = await ask("about");
-  replace(document.getElementById("about"), about.bootstrap, about.may_change ? " · changes are allowed" : "");
 } catch (failure) {
   replace(root, alertBox(failure.message));
 }

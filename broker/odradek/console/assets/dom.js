@@ -1,5 +1,7 @@
 // Nodes of the page. All text becomes text nodes, never markup; letters that are not to be seen are shown as marks.
 
+import { place } from "./place.js";
+
 const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
 // A control character, or one that turns the direction of a line, would hide what a name or a value says.
@@ -47,11 +49,11 @@ export function replace(node, ...children) {
   }
 }
 
-// The address of a page of the console; fields without a value are left out.
-export function address(page, fields = {}) {
+// The address of a page of a cluster; fields without a value are left out.
+export function address(page, fields = {}, cluster = place.cluster) {
   const given = Object.entries(fields).filter(([, value]) => value !== "" && value !== null && value !== undefined);
   const query = new URLSearchParams(given).toString();
-  return `#/${page}${query ? `?${query}` : ""}`;
+  return `#/${cluster ? `clusters/${cluster}/` : ""}${page}${query ? `?${query}` : ""}`;
 }
 
 export function link(page, fields, ...children) {

@@ -13,6 +13,7 @@ from typing import Final
 from aiohttp import web
 
 from odradek.client.errors import ClientClosed, ClientTimeout, ConnectionFailed, NoSuchBroker
+from odradek.console.clusters import NoSuchClusterError
 from odradek.console.reading import Document, Event, TooManyViewersError
 from odradek.foundation.errors import (
     BrokerNotAvailable,
@@ -37,7 +38,7 @@ logger = logging.getLogger(__name__)
 _STATUSES: Final[tuple[tuple[type[Exception] | tuple[type[Exception], ...], int], ...]] = (
     (TooManyViewersError, 429),
     ((ClusterAuthorizationFailed, GroupAuthorizationFailed, TopicAuthorizationFailed), 403),
-    ((MissingByName, NoSuchBroker), 404),
+    ((MissingByName, NoSuchBroker, NoSuchClusterError), 404),
     ((ConnectionFailed, ClientTimeout, ClientClosed, RequestTimedOut, OSError), 503),
     (
         (
