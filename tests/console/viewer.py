@@ -18,6 +18,7 @@ from odradek.client.results import CommittedOffset
 from odradek.console.clusters import ONLY, ClusterSource, ConsoleCluster
 from odradek.console.http.protection import CHANGE_HEADER
 from odradek.console.http.server import ConsoleServer, ConsoleSettings
+from odradek.console.showing import RecordShowing
 from odradek.foundation.ids import TopicPartition
 from tests.support.stories import told_by
 
@@ -96,13 +97,16 @@ def _texts(fields: dict[str, object]) -> dict[str, str]:
     return {name: str(value) for name, value in fields.items()}
 
 
-def make_source(bootstrap: str, name: str = ONLY, *, wait_ms_max: int = 30_000) -> ClusterSource:
+def make_source(
+    bootstrap: str, name: str = ONLY, *, wait_ms_max: int = 30_000, showing: RecordShowing | None = None
+) -> ClusterSource:
     """A cluster without security."""
     return ClusterSource(
         new_client=lambda: Client(bootstrap, request_timeout_ms=wait_ms_max),
         bootstrap=bootstrap,
         name=name,
         connection=("--bootstrap", bootstrap),
+        showing=showing or RecordShowing(),
     )
 
 
@@ -114,6 +118,7 @@ def run(
     allowed_hosts: Sequence[str] = (),
     wait_ms_max: int = 30_000,
     others: Sequence[ClusterSource] = (),
+    showing: RecordShowing | None = None,
 ) -> None:
     """Run a story with a console of its own. The cluster need not be there. `others` are clusters beside it."""
 
@@ -121,7 +126,7 @@ def run(
         settings = ConsoleSettings(
             host="127.0.0.1",
             port=0,
-            clusters=[make_source(bootstrap, wait_ms_max=wait_ms_max), *others],
+            clusters=[make_source(bootstrap, wait_ms_max=wait_ms_max, showing=showing), *others],
             allowed_hosts=allowed_hosts,
             may_change=may_change,
         )

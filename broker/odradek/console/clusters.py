@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from odradek.client.admin.health import BrokerStatus, ClusterHealth
 from odradek.client.admin.partition_states import Problem
@@ -18,6 +18,7 @@ from odradek.console.cluster_facts import ConsoleFacts
 from odradek.console.documents import Document
 from odradek.console.reading import ViewerSlots
 from odradek.console.shared_facts import Known
+from odradek.console.showing import RecordShowing
 from odradek.foundation.console_limits import (
     CONSOLE_CHANGES_MAX,
     CONSOLE_CLUSTERS_WAIT_SECONDS,
@@ -48,6 +49,8 @@ class ClusterSource:
     name: str = ONLY
     security_protocol: str = "PLAINTEXT"
     connection: Sequence[str] = ()
+    showing: RecordShowing = field(default_factory=RecordShowing)
+    """How its records are shown."""
 
 
 class ConsoleCluster:
@@ -56,6 +59,7 @@ class ConsoleCluster:
     def __init__(self, source: ClusterSource) -> None:
         self.source = source
         self.client = client = source.new_client()
+        self.showing = source.showing
         self.facts = ConsoleFacts(
             client, bootstrap=source.bootstrap, security_protocol=source.security_protocol
         )

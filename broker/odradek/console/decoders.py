@@ -9,16 +9,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Sequence
 from typing import Final, NamedTuple
-
-from odradek.client.consumer.blocks import ConsumerRecord
-from odradek.foundation.console_limits import (
-    CONSOLE_HEADER_BYTES_MAX,
-    CONSOLE_HEADERS_MAX,
-    CONSOLE_KEY_BYTES_MAX,
-    CONSOLE_VALUE_BYTES_MAX,
-)
 
 AUTO: Final = "auto"
 TEXT: Final = "text"
@@ -110,33 +101,3 @@ def dump(data: bytes) -> str:
         letters = "".join(chr(one) if 32 <= one < 127 else "." for one in row)
         lines.append(f"{start:08x}  {row.hex(' '):<47}  {letters}")
     return "\n".join(lines)
-
-
-def record_document(
-    record: ConsumerRecord, form: str = AUTO, *, value_bytes_max: int = CONSOLE_VALUE_BYTES_MAX
-) -> dict[str, object]:
-    """A record as a page shows it."""
-    return {
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp_ms": record.timestamp_ms,
-        "is_append_time": record.timestamp_type == 1,
-        "key": _part(record.key, form, CONSOLE_KEY_BYTES_MAX),
-        "value": _part(record.value, form, value_bytes_max),
-        "headers": _headers(record.headers),
-        "headers_total": len(record.headers),
-    }
-
-
-def _headers(headers: Sequence[tuple[str, bytes | None]]) -> list[dict[str, object]]:
-    return [
-        {
-            "name": name[:CONSOLE_HEADER_BYTES_MAX],
-            "value": _part(value, AUTO, CONSOLE_HEADER_BYTES_MAX),
-        }
-        for name, value in headers[:CONSOLE_HEADERS_MAX]
-    ]
-
-
-def _part(data: bytes | None, form: str, bytes_max: int) -> dict[str, object] | None:
-    return None if data is None else show_bytes(data, form, bytes_max=bytes_max)._asdict()

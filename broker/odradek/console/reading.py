@@ -18,7 +18,8 @@ from odradek.client.client import Client
 from odradek.client.consumer.blocks import ConsumerRecord, RecordBlock
 from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.fetches import FetchBounds
-from odradek.console.decoders import AUTO, record_document
+from odradek.console.decoders import AUTO
+from odradek.console.showing import RecordShowing
 from odradek.foundation.console_limits import (
     CONSOLE_FETCH_BYTES_MAX,
     CONSOLE_FETCH_PARTITION_BYTES_MAX,
@@ -95,7 +96,7 @@ class PageWanted:
     is_from_start: bool = False
 
 
-async def read_page(client: Client, wanted: PageWanted) -> Document:
+async def read_page(client: Client, showing: RecordShowing, wanted: PageWanted) -> Document:
     """Up to `count` records in the order of their offsets. Raises UnknownTopicOrPartition, …"""
     span = await find_span(client, wanted.key)
     start, stop = await _place(client, wanted, span)
@@ -121,7 +122,7 @@ async def read_page(client: Client, wanted: PageWanted) -> Document:
         "first": start,
         "next": next_offset,
         "is_complete": next_offset >= stop or len(records) >= wanted.count,
-        "records": [record_document(one, wanted.form) for one in records],
+        "records": await showing.show(records, wanted.form),
     }
 
 
@@ -169,7 +170,7 @@ async def _place(client: Client, wanted: PageWanted, span: LogSpan) -> tuple[int
 
 
 async def follow(
-    client: Client, topic: str, numbers: Sequence[int], form: str = AUTO
+    client: Client, showing: RecordShowing, topic: str, numbers: Sequence[int], form: str = AUTO
 ) -> AsyncGenerator[Event, None]:
     """New records of these partitions, or of all: `records`, and `beat` while there are none. Of many records at once
     the newest are shown and the others counted. Far behind, it goes to the end. Ends with `done` after an hour.
@@ -193,7 +194,7 @@ async def follow(
             if not shown:
                 yield "beat", {"skipped": skipped}
                 continue
-            yield "records", {"records": [record_document(one, form) for one in shown], "skipped": skipped}
+            yield "records", {"records": await showing.show(shown, form), "skipped": skipped}
             await asyncio.sleep(CONSOLE_TAIL_PAUSE_SECONDS)
     yield "done", {"reason": "time"}
 
@@ -237,8 +238,9 @@ class SearchWanted:
 class Search:
     """One search. `events` reads the topic up to the ends that it has at the beginning."""
 
-    def __init__(self, client: Client, wanted: SearchWanted) -> None:
+    def __init__(self, client: Client, showing: RecordShowing, wanted: SearchWanted) -> None:
         self._client = client
+        self._showing = showing
         self._wanted = wanted
         self._needle = wanted.needle if wanted.is_exact else wanted.needle.lower()
         self._matched = self._read = self._read_bytes = self._passed = self._total = 0
@@ -258,7 +260,8 @@ class Search:
                 async for blocks in found:
                     for record in self._matches(blocks, some):
                         self._matched += 1
-                        yield "match", record_document(record, wanted.form)
+                        (document,) = await self._showing.show((record,), wanted.form)
+                        yield "match", document
                         if self._matched >= wanted.matches_max:
                             yield "done", {**self._progress(), "reason": "matches"}
                             return

@@ -51,6 +51,13 @@ CONSOLE_HEADER_BYTES_MAX: Final = 256
 CONSOLE_HEADERS_MAX: Final = 32
 # Bytes of the value of a record that is shown alone.
 CONSOLE_WHOLE_VALUE_BYTES_MAX: Final = 512 * 1024
+# Bytes of a key or a value that is decoded by its schema: Kafka's default bound of a record. Larger ones are hex.
+CONSOLE_DECODED_BYTES_MAX: Final = 1024 * 1024
+# Schemas that are read for one page, and the time for all of them. Bytes that only look like a header name any number.
+CONSOLE_SCHEMAS_READ_MAX: Final = 50
+CONSOLE_SCHEMAS_SECONDS_MAX: Final = 5.0
+# Milliseconds for one schema: less than for a page, so that the reason of a failure is known, and kept for the next.
+CONSOLE_SCHEMA_MS_MAX: Final = 4_000
 # Bytes of fetched records that one page may take, and its time. A page of records of 10 MB each ends early.
 CONSOLE_PAGE_BYTES_MAX: Final = 64 * 1024 * 1024
 CONSOLE_PAGE_SECONDS_MAX: Final = 10.0

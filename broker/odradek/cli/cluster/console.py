@@ -29,6 +29,13 @@ PORT_DEFAULT = 8088
     help="Show this cluster: that of a profile, or of a client.properties. Repeat it for several.",
 )
 @click.option(
+    "--schema-registry",
+    "registry_url",
+    metavar="URL",
+    help="Decode records by Avro, Protobuf and JSON schemas. Default: $ODRADEK_SCHEMA_REGISTRY, or the property "
+    "schema.registry.url; '' for none.",
+)
+@click.option(
     "--allow-host",
     "allowed_hosts",
     multiple=True,

@@ -8,20 +8,28 @@ from typing import Final
 import click
 
 from odradek.cli.cluster.start_run import configure_logging
+from odradek.cli.records.decoded_blocks import REGISTRY_OPTION, make_registry
 from odradek.cli.shared.connection_settings import (
     ClientSettings,
     GivenOptions,
+    Sourced,
     new_client,
     resolve_alone,
 )
 from odradek.cli.shared.options import CommandSession
 from odradek.cli.shared.output import warn
 from odradek.cli.shared.profiles import is_name
-from odradek.client.properties import SECURITY_PROTOCOL
+from odradek.client.properties import SCHEMA_REGISTRY_URL, SECURITY_PROTOCOL
+from odradek.client.schemas.registry import SchemaRegistry
 from odradek.console.clusters import ONLY, ClusterSource
 from odradek.console.http.server import ConsoleSettings
 from odradek.console.serving import run_console
-from odradek.foundation.console_limits import CONSOLE_CLUSTERS_MAX, CONSOLE_REQUEST_MS_MAX
+from odradek.console.showing import RecordShowing
+from odradek.foundation.console_limits import (
+    CONSOLE_CLUSTERS_MAX,
+    CONSOLE_REQUEST_MS_MAX,
+    CONSOLE_SCHEMA_MS_MAX,
+)
 
 CLUSTER_OPTION: Final = "--cluster"
 
@@ -32,12 +40,13 @@ def console(
     host: str,
     port: int,
     clusters: Sequence[str],
+    registry_url: str | None,
     allowed_hosts: Sequence[str],
     allow_changes: bool,
     log_level: str,
     log_format: str,
 ) -> int:
-    sources = find_sources(session, clusters)
+    sources = find_sources(session, clusters, registry_url)
     configure_logging(log_level, log_format)
     return run_console(
         ConsoleSettings(
@@ -46,10 +55,16 @@ def console(
     )
 
 
-def find_sources(session: CommandSession, clusters: Sequence[str]) -> list[ClusterSource]:
+def find_sources(
+    session: CommandSession, clusters: Sequence[str], registry_url: str | None = None
+) -> list[ClusterSource]:
     """The clusters that the command names. Raises click.UsageError, and SettingError for a file."""
     if not clusters:
-        return [_make_source(ONLY, session.settings, session.given)]
+        return [_make_source(ONLY, session.settings, session.given, url=registry_url)]
+    if registry_url is not None:
+        raise click.UsageError(
+            f"{REGISTRY_OPTION} is for one cluster: files of several have {SCHEMA_REGISTRY_URL}"
+        )
     if words := connection_words(session.given):
         raise click.UsageError(f"{CLUSTER_OPTION} names the clusters: leave {words[0]} out")
     if len(clusters) > CONSOLE_CLUSTERS_MAX:
@@ -72,14 +87,25 @@ def find_sources(session: CommandSession, clusters: Sequence[str]) -> list[Clust
     return list(sources.values())
 
 
-def _make_source(name: str, settings: ClientSettings, given: GivenOptions) -> ClusterSource:
+def _make_source(
+    name: str, settings: ClientSettings, given: GivenOptions, *, url: str | None = None
+) -> ClusterSource:
     return ClusterSource(
         new_client=lambda: new_client(settings, wait_ms_max=CONSOLE_REQUEST_MS_MAX),
         bootstrap=settings.bootstrap.value,
         name=name,
         security_protocol=settings.values[SECURITY_PROTOCOL].value.upper(),
         connection=connection_words(given),
+        showing=RecordShowing(_make_registry(settings, url)),
     )
+
+
+def _make_registry(settings: ClientSettings, url: str | None) -> SchemaRegistry | None:
+    """The registry of --schema-registry or of the properties; None where neither names one."""
+    named = settings.values.get(SCHEMA_REGISTRY_URL) if url is None else Sourced(url, REGISTRY_OPTION)
+    if named is None or not named.value:
+        return None
+    return make_registry(named, settings, timeout_seconds=CONSOLE_SCHEMA_MS_MAX / 1000)
 
 
 def connection_words(given: GivenOptions) -> list[str]:

@@ -109,7 +109,9 @@ function recordRow(record, topic, form) {
 function part(shown) {
   if (shown === null) return el("span", { class: "soft" }, "null");
   return [
+    shown.error && el("p", { class: "warn" }, `Not decoded: ${shown.error}`),
     el("pre", { class: shown.form === "hex" && "hex" }, shown.text || el("span", { class: "soft" }, "(empty)")),
+    shown.schema_id && !shown.error && el("p", { class: "soft" }, `by schema ${shown.schema_id}`),
     shown.is_shortened && el("p", { class: "soft" }, `the beginning of ${bytes(shown.size_bytes)}`),
   ];
 }

@@ -22,7 +22,7 @@ from odradek.console.administration import (
 )
 from odradek.console.cluster_facts import GroupsFact
 from odradek.console.clusters import ConsoleCluster
-from odradek.console.decoders import FORMS, record_document
+from odradek.console.decoders import FORMS
 from odradek.console.documents import (
     RowsWanted,
     findings_document,
@@ -151,7 +151,7 @@ async def _records(cluster: ConsoleCluster, request: web.Request) -> web.Respons
         is_from_start=fields.flag("start"),
     )
     with cluster.reads.take():
-        return answer(await read_page(cluster.client, wanted))
+        return answer(await read_page(cluster.client, cluster.showing, wanted))
 
 
 async def _record(cluster: ConsoleCluster, request: web.Request) -> web.Response:
@@ -161,15 +161,17 @@ async def _record(cluster: ConsoleCluster, request: web.Request) -> web.Response
         record = await read_one(cluster.client, key, offset)
     if record is None:
         raise UnknownTopicOrPartition(f"partition {key} has no record at offset {offset}")
-    form = fields.choice("form", FORMS)
-    return answer(record_document(record, form, value_bytes_max=CONSOLE_WHOLE_VALUE_BYTES_MAX))
+    (document,) = await cluster.showing.show(
+        (record,), fields.choice("form", FORMS), value_bytes_max=CONSOLE_WHOLE_VALUE_BYTES_MAX
+    )
+    return answer(document)
 
 
 async def _tail(cluster: ConsoleCluster, request: web.Request) -> web.StreamResponse:
     fields = read_query(request)
     topic, numbers, form = fields.text("topic"), fields.numbers("partitions"), fields.choice("form", FORMS)
     with cluster.tails.take():
-        return await send_events(request, follow(cluster.client, topic, numbers, form))
+        return await send_events(request, follow(cluster.client, cluster.showing, topic, numbers, form))
 
 
 async def _search(cluster: ConsoleCluster, request: web.Request) -> web.StreamResponse:
@@ -191,7 +193,7 @@ async def _search(cluster: ConsoleCluster, request: web.Request) -> web.StreamRe
         form=fields.choice("form", FORMS),
     )
     with cluster.searches.take():
-        return await send_events(request, Search(cluster.client, wanted).events())
+        return await send_events(request, Search(cluster.client, cluster.showing, wanted).events())
 
 
 # --- changes ---------------------------------------------------------------------------------------------------------
