@@ -19,6 +19,7 @@ from odradek.cli.cluster.console_run import connection_words, find_sources
 from odradek.cli.shared import profiles
 from odradek.cli.shared.connection_settings import GivenOptions
 from odradek.cli.shared.options import CommandSession
+from odradek.console.masks import parse_masks
 from odradek.foundation.console_limits import CONSOLE_CLUSTERS_MAX
 from odradek.foundation.errors import SettingError
 from tests.support.broker_process import CHECKOUT, free_port
@@ -153,6 +154,29 @@ def test_clusters_that_cannot_be_are_refused(
 def test_another_address_beside_named_clusters_is_refused() -> None:
     with pytest.raises(click.UsageError, match="leave --bootstrap out"):
         find_sources(session(GivenOptions(bootstrap="b:1")), ["staging"])
+
+
+def test_masks_are_those_of_the_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).write_text("bootstrap.servers=b:1\n")
+    text = "".join(
+        f"[[mask]]\nclusters = ['{name}']\ntopics = ['t']\nkey = ['$']\n" for name in ("two", "three")
+    )
+    masks = parse_masks(text, source="masks")
+    clusters = [f"{name}={tmp_path}/{name}" for name in ("one", "two")]
+    one, two = find_sources(session(), clusters, masks=masks)
+    assert (one.showing.is_masked("t"), two.showing.is_masked("t")) == (False, True)
+    assert "rule 2 of --masks counts in no cluster" in capsys.readouterr().err
+
+
+def test_a_console_does_not_start_without_its_masks(tmp_path: Path) -> None:
+    file = tmp_path / "masks.toml"
+    file.write_text("[[mask]]\ntopics = ['t']\nvalu = ['x']\n")
+    for path, words in ((file, "rule 1 has 'valu'"), (tmp_path / "gone", "there is no such file")):
+        with console("--masks", str(path)) as process:
+            assert process.stderr is not None
+            assert process.wait(SECONDS_MAX) != 0
+            assert words in process.stderr.read()
 
 
 def session(given: GivenOptions | None = None) -> CommandSession:

@@ -19,7 +19,7 @@ FORMS: Final = (AUTO, TEXT, JSON, HEX)
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 # Strings of JSON are one token with their quotes; blanks are none.
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 _JSON_BEGINS: Final = (b"{", b"[")
 _HEX_COLUMNS: Final = 16
 # A line of hex for 16 bytes has 76 characters: with this share the text is as long as others.
@@ -76,7 +76,7 @@ def lay_out(text: str) -> str | None:
         return None
     parts: list[str] = []
     depth, previous = 0, ""
-    for token in _TOKEN.findall(text):
+    for token in TOKEN.findall(text):
         if token in "]}":
             depth -= 1
             if previous not in "[{":

@@ -121,6 +121,7 @@ async def read_page(client: Client, showing: RecordShowing, wanted: PageWanted) 
         "end": span.end,
         "first": start,
         "next": next_offset,
+        "is_masked": showing.is_masked(wanted.key.topic),
         "is_complete": next_offset >= stop or len(records) >= wanted.count,
         "records": await showing.show(records, wanted.form),
     }
@@ -257,8 +258,8 @@ class Search:
         for first in range(0, len(keys), CONSOLE_PARTITIONS_READ_MAX):
             some = {key: spans[key] for key in keys[first : first + CONSOLE_PARTITIONS_READ_MAX]}
             async with aclosing(self._blocks(some)) as found:
-                async for blocks in found:
-                    for record in self._matches(blocks, some):
+                async for block in found:
+                    for record in await self._find_matches(block, some):
                         self._matched += 1
                         (document,) = await self._showing.show((record,), wanted.form)
                         yield "match", document
@@ -293,14 +294,14 @@ class Search:
 
     async def _blocks(
         self, spans: Mapping[TopicPartition, LogSpan]
-    ) -> AsyncGenerator[list[RecordBlock], None]:
-        """Blocks of these partitions up to their ends; an empty list after each wait without one."""
+    ) -> AsyncGenerator[RecordBlock | None, None]:
+        """Blocks of these partitions up to their ends; None after each wait."""
         positions = {key: span.start for key, span in spans.items()}
         async with PartitionConsumer(self._client, bounds=_BOUNDS, on_out_of_range="earliest") as consumer:
             consumer.assign(positions)
             while positions:
-                blocks = await consumer.poll_blocks(timeout_ms=_POLL_MS)
-                yield blocks
+                for block in await consumer.poll_blocks(timeout_ms=_POLL_MS):
+                    yield block
                 for key in list(positions):
                     position = min(consumer.position(key), spans[key].end)
                     self._passed += position - positions[key]
@@ -309,20 +310,26 @@ class Search:
                         del positions[key]
                 if len(positions) < len(consumer.assignment):
                     consumer.assign({key: consumer.position(key) for key in positions})
+                yield None
                 await asyncio.sleep(0)  # other viewers have their turn
 
-    def _matches(
-        self, blocks: Sequence[RecordBlock], spans: Mapping[TopicPartition, LogSpan]
-    ) -> Iterator[ConsumerRecord]:
-        for block in blocks:
-            self._read += block.record_count
-            payload = bytes(block.payload())
-            self._read_bytes += len(payload)
-            # Most blocks have no match, and need not be decoded.
-            if self._needle not in (payload if self._wanted.is_exact else payload.lower()):
-                continue
-            end = spans[block.topic_partition].end
-            yield from (one for one in block.consumer_records() if one.offset < end and self._fits(one))
+    async def _find_matches(
+        self, block: RecordBlock | None, spans: Mapping[TopicPartition, LogSpan]
+    ) -> list[ConsumerRecord]:
+        """The records of a block that fit, without what masks hide: a viewer finds nothing that is hidden."""
+        if block is None:
+            return []
+        self._read += block.record_count
+        payload = bytes(block.payload())
+        self._read_bytes += len(payload)
+        # Most blocks have no match, and need not be decoded.
+        if self._needle not in (payload if self._wanted.is_exact else payload.lower()):
+            return []
+        end = spans[block.topic_partition].end
+        records = [one for one in block.consumer_records() if one.offset < end]
+        if self._showing.is_masked(self._wanted.topic):
+            records = await self._showing.hide(records)
+        return [one for one in records if self._fits(one)]
 
     def _fits(self, record: ConsumerRecord) -> bool:
         wanted = self._wanted

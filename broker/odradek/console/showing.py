@@ -1,7 +1,8 @@
-"""Records as pages show them: values that a schema registry explains as JSON, others by their bytes.
+"""Records as pages show them: values of a schema registry as JSON, others by their bytes, and nothing that masks hide.
 
 A registry that does not answer costs a page no more than an error beside a record's hex. So does a record that does not
-follow its schema.
+follow its schema. Where a topic has masks, such a record is hidden whole. Masks come first: what shows and searches
+gets records without what they hide.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from odradek.client.schemas.header import HEADER_BYTES, schema_id_of
 from odradek.client.schemas.json_text import to_json
 from odradek.client.schemas.registry import SchemaRegistry
 from odradek.console.decoders import AUTO, HEX, JSON, show_bytes
+from odradek.console.masks import FieldMasks, MaskRules
 from odradek.foundation.console_limits import (
     CONSOLE_DECODED_BYTES_MAX,
     CONSOLE_HEADER_BYTES_MAX,
@@ -41,8 +43,23 @@ class _Explained(NamedTuple):
 class RecordShowing:
     """How records of one cluster are shown. `registry` explains values that begin with its header."""
 
-    def __init__(self, registry: SchemaRegistry | None = None) -> None:
+    def __init__(self, registry: SchemaRegistry | None = None, masks: MaskRules | None = None) -> None:
         self._registry = registry
+        self._masks = masks or MaskRules()
+
+    def is_masked(self, topic: str) -> bool:
+        """Whether a part of a topic's records is hidden."""
+        return bool(self._masks.find(topic))
+
+    async def hide(self, records: Sequence[ConsumerRecord]) -> list[ConsumerRecord]:
+        """The records with all that viewers may see of them. A value with a schema that has masks is its JSON."""
+        masked = [one for one in records if self.is_masked(one.topic)]
+        await self._read_schemas(part for one in masked for part in (one.key, one.value))
+        found = []
+        for record in records:
+            found.append(self._hide(record))
+            await asyncio.sleep(0)  # masks take a while, and other viewers have their turn
+        return found
 
     async def show(
         self,
@@ -51,7 +68,8 @@ class RecordShowing:
         *,
         value_bytes_max: int = CONSOLE_VALUE_BYTES_MAX,
     ) -> list[dict[str, object]]:
-        """The records as documents, in their order."""
+        """The records as documents, in their order, without what masks hide."""
+        records = await self.hide(records)
         if form in _DECODED_FORMS:
             await self._read_schemas(part for one in records for part in (one.key, one.value))
         shown = []
@@ -83,6 +101,25 @@ class RecordShowing:
             return {**shown._asdict(), "schema_id": explained.schema_id, "error": explained.error}
         shown = show_bytes(explained.json, JSON, bytes_max=bytes_max)
         return {**shown._asdict(), "size_bytes": len(data), "schema_id": explained.schema_id}
+
+    # --- masks ----------------------------------------------------------------------------------------------------
+
+    def _hide(self, record: ConsumerRecord) -> ConsumerRecord:
+        masks = self._masks.find(record.topic)
+        if not masks:
+            return record
+        return record._replace(
+            key=self._hide_part(record.key, masks.key),
+            value=self._hide_part(record.value, masks.value),
+            headers=masks.hide_headers(record.headers),
+        )
+
+    def _hide_part(self, data: bytes | None, masks: FieldMasks) -> bytes | None:
+        if data is None or not masks:
+            return data
+        explained = self._explain(data)
+        # Bytes that were not decoded cannot be judged: they are hidden, since they are no JSON.
+        return masks.hide(data if explained is None or explained.json is None else explained.json)
 
     # --- schemas --------------------------------------------------------------------------------------------------
 

@@ -58,6 +58,11 @@ CONSOLE_SCHEMAS_READ_MAX: Final = 50
 CONSOLE_SCHEMAS_SECONDS_MAX: Final = 5.0
 # Milliseconds for one schema: less than for a page, so that the reason of a failure is known, and kept for the next.
 CONSOLE_SCHEMA_MS_MAX: Final = 4_000
+# Rules of a file of masks, and topics for which is kept what they say.
+CONSOLE_MASK_RULES_MAX: Final = 1_000
+CONSOLE_MASK_TOPICS_KEPT_MAX: Final = 1_000
+# Bytes of a key or a value of which fields are hidden; a larger one is hidden whole.
+CONSOLE_MASKED_BYTES_MAX: Final = 1024 * 1024
 # Bytes of fetched records that one page may take, and its time. A page of records of 10 MB each ends early.
 CONSOLE_PAGE_BYTES_MAX: Final = 64 * 1024 * 1024
 CONSOLE_PAGE_SECONDS_MAX: Final = 10.0

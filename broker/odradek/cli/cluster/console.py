@@ -36,6 +36,13 @@ PORT_DEFAULT = 8088
     "schema.registry.url; '' for none.",
 )
 @click.option(
+    "--masks",
+    "masks_file",
+    type=click.Path(),
+    metavar="FILE",
+    help="Hide fields of records from all viewers, by the rules of this file: docs/console.md.",
+)
+@click.option(
     "--allow-host",
     "allowed_hosts",
     multiple=True,

@@ -19,10 +19,12 @@ from odradek.cli.shared.connection_settings import (
 from odradek.cli.shared.options import CommandSession
 from odradek.cli.shared.output import warn
 from odradek.cli.shared.profiles import is_name
+from odradek.cli.shared.property_files import read_text
 from odradek.client.properties import SCHEMA_REGISTRY_URL, SECURITY_PROTOCOL
 from odradek.client.schemas.registry import SchemaRegistry
 from odradek.console.clusters import ONLY, ClusterSource
 from odradek.console.http.server import ConsoleSettings
+from odradek.console.masks import MaskRules, parse_masks
 from odradek.console.serving import run_console
 from odradek.console.showing import RecordShowing
 from odradek.foundation.console_limits import (
@@ -32,6 +34,7 @@ from odradek.foundation.console_limits import (
 )
 
 CLUSTER_OPTION: Final = "--cluster"
+MASKS_OPTION: Final = "--masks"
 
 
 def console(
@@ -41,12 +44,13 @@ def console(
     port: int,
     clusters: Sequence[str],
     registry_url: str | None,
+    masks_file: str | None,
     allowed_hosts: Sequence[str],
     allow_changes: bool,
     log_level: str,
     log_format: str,
 ) -> int:
-    sources = find_sources(session, clusters, registry_url)
+    sources = find_sources(session, clusters, registry_url=registry_url, masks=_read_masks(masks_file))
     configure_logging(log_level, log_format)
     return run_console(
         ConsoleSettings(
@@ -56,11 +60,25 @@ def console(
 
 
 def find_sources(
-    session: CommandSession, clusters: Sequence[str], registry_url: str | None = None
+    session: CommandSession,
+    clusters: Sequence[str],
+    *,
+    registry_url: str | None = None,
+    masks: MaskRules | None = None,
 ) -> list[ClusterSource]:
     """The clusters that the command names. Raises click.UsageError, and SettingError for a file."""
+    rules = masks or MaskRules()
+    sources = _list_sources(session, clusters, registry_url, rules)
+    for number in rules.list_unused(one.name for one in sources):
+        warn(f"rule {number} of {MASKS_OPTION} counts in no cluster of this console")
+    return sources
+
+
+def _list_sources(
+    session: CommandSession, clusters: Sequence[str], registry_url: str | None, masks: MaskRules
+) -> list[ClusterSource]:
     if not clusters:
-        return [_make_source(ONLY, session.settings, session.given, url=registry_url)]
+        return [_make_source(ONLY, session.settings, session.given, masks, url=registry_url)]
     if registry_url is not None:
         raise click.UsageError(
             f"{REGISTRY_OPTION} is for one cluster: files of several have {SCHEMA_REGISTRY_URL}"
@@ -83,12 +101,12 @@ def find_sources(
         settings = resolve_alone(given)
         for warning in settings.warnings:
             warn(warning)
-        sources[name] = _make_source(name, settings, given)
+        sources[name] = _make_source(name, settings, given, masks)
     return list(sources.values())
 
 
 def _make_source(
-    name: str, settings: ClientSettings, given: GivenOptions, *, url: str | None = None
+    name: str, settings: ClientSettings, given: GivenOptions, masks: MaskRules, *, url: str | None = None
 ) -> ClusterSource:
     return ClusterSource(
         new_client=lambda: new_client(settings, wait_ms_max=CONSOLE_REQUEST_MS_MAX),
@@ -96,8 +114,14 @@ def _make_source(
         name=name,
         security_protocol=settings.values[SECURITY_PROTOCOL].value.upper(),
         connection=connection_words(given),
-        showing=RecordShowing(_make_registry(settings, url)),
+        showing=RecordShowing(_make_registry(settings, url), masks.for_cluster(name)),
     )
+
+
+def _read_masks(path: str | None) -> MaskRules:
+    if path is None:
+        return MaskRules()
+    return parse_masks(read_text(path, what=MASKS_OPTION), source=path)
 
 
 def _make_registry(settings: ClientSettings, url: str | None) -> SchemaRegistry | None:

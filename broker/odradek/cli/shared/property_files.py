@@ -15,12 +15,17 @@ def read_property_file(path: str) -> ReadProperties:
 
 def read_entries(path: str, *, what: str) -> dict[str, str]:
     """The unchecked entries of a property file. Raises FileNotFoundError, and SettingError naming `what`."""
+    return parse_properties(read_text(path, what=what), source=path)
+
+
+def read_text(path: str, *, what: str) -> str:
+    """The text of a file of settings. Raises as `read_entries`."""
     try:
         with open(path, "rb") as file:
             data = file.read(CLIENT_PROPERTIES_BYTES_MAX + 1)
         if len(data) > CLIENT_PROPERTIES_BYTES_MAX:
             raise SettingError(f"{what} {path}: larger than {CLIENT_PROPERTIES_BYTES_MAX} bytes")
-        return parse_properties(data.decode("utf-8"), source=path)
+        return data.decode("utf-8")
     except FileNotFoundError as failure:
         raise FileNotFoundError(f"{what} {path}: there is no such file") from failure
     except OSError as failure:

@@ -76,6 +76,7 @@ function renderPage(document, fields) {
   const place = { topic: fields.topic, partition: document.partition, form: fields.form };
   return [
     el("p", { class: "soft" }, `Partition ${document.partition} holds offsets ${count(document.start)} to before ${count(document.end)}; this page has ${plural(document.records.length, "record")}.`),
+    document.is_masked && el("p", { class: "soft" }, "Some fields of this topic are masked by the console. A search does not find them."),
     !document.is_complete && el("p", { class: "warn" }, "The page ended early: its records are large, or the broker is slow."),
     el("nav", { class: "pager", "aria-label": "Records" },
       document.first > document.start && link("records", { ...place, before: document.first }, "Older"),
