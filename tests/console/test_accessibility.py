@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.console.login_world import LoginConsole, make_broker, make_login, run_logins
 from tests.console.test_browser import a_browser_is_there, prepare
 from tests.console.viewer import Viewer, run
 from tests.support.broker_process import Broker
@@ -15,6 +16,7 @@ from tests.support.chromium import Tab, chromium
 from tests.support.local_process import running
 from tests.support.polling import eventually
 from tests.support.programs import require_axe
+from tests.support.tokens import Provider
 
 pytestmark = [pytest.mark.integration, pytest.mark.thorough]
 __all__ = ["a_browser_is_there"]
@@ -57,6 +59,27 @@ async def look_at_each_page(viewer: Viewer, folder: Path, axe: str) -> None:
         await tab.run("document.querySelector('h1').append(document.createElement('img'))")
         assert any("image-alt" in one for one in await violations(tab))
     assert found == []
+
+
+def test_axe_finds_no_violation_where_viewers_log_in(tmp_path: Path) -> None:
+    axe = require_axe()
+
+    async def look(console: LoginConsole) -> None:
+        found = []
+        async with chromium(tmp_path) as tab:
+            for page, words in (("clusters", "log in first"), ("clusters/users/topics", "Password")):
+                await tab.open("about:blank")
+                await tab.open(f"{console.server.url}/#/{page}")
+                await tab.await_text(words)
+                await tab.run(axe)
+                await eventually("axe is there", lambda: tab.run("typeof axe === 'object'"))
+                for width, colours in SCREENS:
+                    await show(tab, width, colours)
+                    found += [f"{page} {width} {colours}: {one}" for one in await violations(tab)]
+        assert found == []
+
+    with running(make_broker(tmp_path / "broker", Provider())) as broker:
+        run_logins([make_login(tmp_path, broker), make_login(tmp_path, broker, "others")], look)
 
 
 async def show(tab: Tab, width: int, colours: str) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from pathlib import Path
@@ -13,11 +14,14 @@ import pytest
 
 from odradek.client.admin.topics import TopicAdmin
 from odradek.client.producer.producer import Producer
+from tests.console.login_world import PASSWORDS, LoginConsole, make_broker, make_login, run_logins
+from tests.console.login_world import prepare as prepare_rights
 from tests.console.viewer import Viewer, make_source, run, with_changes
 from tests.support.broker_process import Broker
 from tests.support.chromium import Tab, chromium, find_chromium
 from tests.support.local_process import running
 from tests.support.polling import eventually
+from tests.support.tokens import Provider
 
 pytestmark = [pytest.mark.integration, pytest.mark.thorough]
 
@@ -105,12 +109,12 @@ async def look_at_each_page(viewer: Viewer, folder: Path) -> None:
 
         await press(tab, "Follow new records")
         await press(tab, "Follow")
-        await eventually("it follows", lambda: viewer.cluster.tails.taken, lambda taken: taken == 1)
+        await eventually("it follows", lambda: viewer.cluster.slots.tails.taken, lambda taken: taken == 1)
         await viewer.produce("orders", b"quite new")
         await tab.await_text("quite new")
 
         await press(tab, "Groups")
-        await eventually("the tail ends", lambda: viewer.cluster.tails.taken, lambda taken: taken == 0)
+        await eventually("the tail ends", lambda: viewer.cluster.slots.tails.taken, lambda taken: taken == 0)
         await tab.await_text(MARKUP)
         await press(tab, MARKUP)
         await tab.await_text("It has no members now.")
@@ -182,3 +186,32 @@ def test_pages_of_each_cluster_have_an_address(tmp_path: Path) -> None:
 
     with running(Broker(tmp_path / "first")) as first, running(Broker(tmp_path / "second")) as second:
         run(first.bootstrap, story, others=[make_source(second.bootstrap, "second")])
+
+
+def test_a_viewer_logs_in_and_out_by_the_page(tmp_path: Path) -> None:
+    async def story(console: LoginConsole) -> None:
+        async with chromium(tmp_path) as tab:
+            await tab.open(f"{console.server.url}/#/records?topic=open")
+            await tab.await_text("Log in as a user of this cluster.")
+            await photograph(tab, "login")
+            await fill(tab, "User", "alice")
+            await fill(tab, "Password", "wrong")
+            await press(tab, "Log in")
+            await tab.await_text("refuses this name with this password")
+            await fill(tab, "Password", PASSWORDS["alice"])
+            await press(tab, "Log in")
+            # The page that was asked for, and no script can read the session.
+            await tab.await_text("in open")
+            assert await tab.run("document.cookie") == ""
+            await press(tab, "Topics")
+            assert "closed" not in await tab.await_text("open")
+            await tab.open("about:blank")
+            await tab.open(f"{console.server.url}/#/topics")
+            await tab.await_text("Log out alice")
+            await press(tab, "Log out alice")
+            await tab.await_text("Log in as a user of this cluster.")
+            assert len(console.logins.sessions) == 0
+
+    with running(make_broker(tmp_path / "broker", Provider())) as broker:
+        asyncio.run(prepare_rights(broker))
+        run_logins([make_login(tmp_path, broker)], story)

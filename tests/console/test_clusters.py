@@ -82,7 +82,7 @@ def test_a_silent_cluster_holds_up_no_other(bootstrap: str, unique: str, silent:
         with ExitStack() as taken:
             # All that one cluster may read at a time takes no slot of the others.
             for _ in range(CONSOLE_READS_MAX):
-                taken.enter_context(cluster.reads.take())
+                taken.enter_context(cluster.slots.reads.take())
             await viewer.get("records", topic="x", cluster="silent", status=429)
             page = await viewer.get("records", topic=unique, cluster="cluster")
             assert len(page["records"]) == 1

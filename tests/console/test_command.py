@@ -15,7 +15,8 @@ import click
 import pytest
 
 import odradek
-from odradek.cli.cluster.console_run import connection_words, find_sources
+from odradek.cli.cluster.console_logins import LoginOptions, check_url, make_login_source, read_oidc
+from odradek.cli.cluster.console_run import NamedCluster, connection_words, find_clusters
 from odradek.cli.shared import profiles
 from odradek.cli.shared.connection_settings import GivenOptions
 from odradek.cli.shared.options import CommandSession
@@ -73,7 +74,7 @@ def test_it_serves_before_the_cluster_does_and_warns_of_its_reach() -> None:
         assert read_json(f"http://127.0.0.1:{port}/api/about")["may_change"] is False
         process.terminate()
         assert process.wait(SECONDS_MAX) == 0
-        assert "put a proxy with a login before it" in process.stderr.read()
+        assert "Let them log in by --logins" in process.stderr.read()
 
 
 def test_without_a_host_it_serves_on_all_addresses_of_both_families(bootstrap: str, tmp_path: Path) -> None:
@@ -114,7 +115,7 @@ def test_a_cluster_is_named_by_a_profile_or_a_file(tmp_path: Path, monkeypatch: 
     profiles.use("staging")
     file = tmp_path / "production.properties"
     file.write_text("bootstrap.servers=production:1\n")
-    staging, production = find_sources(session(), ["staging", f"production={file}"])
+    staging, production = (one.source for one in find_clusters(session(), ["staging", f"production={file}"]))
     assert (staging.name, staging.bootstrap, staging.security_protocol) == ("staging", "staging:1", "SSL")
     assert staging.connection == ["--profile", "staging"]
     assert (production.name, production.bootstrap) == ("production", "production:1")
@@ -122,7 +123,7 @@ def test_a_cluster_is_named_by_a_profile_or_a_file(tmp_path: Path, monkeypatch: 
         "PLAINTEXT",
         ["--command-config", str(file)],
     )
-    (only,) = find_sources(session(), [])
+    ((only, _),) = find_clusters(session(), [])
     assert (only.name, only.bootstrap) == ("cluster", "of-the-environment:1")
 
 
@@ -148,12 +149,12 @@ def test_clusters_that_cannot_be_are_refused(
     file.write_text("bootstrap.servers=b:1\n")
     empty.write_text("client.id=x\n")
     with pytest.raises((click.UsageError, SettingError, FileNotFoundError), match=words):
-        find_sources(session(), [one.format(file=file, empty=empty) for one in clusters])
+        find_clusters(session(), [one.format(file=file, empty=empty) for one in clusters])
 
 
 def test_another_address_beside_named_clusters_is_refused() -> None:
     with pytest.raises(click.UsageError, match="leave --bootstrap out"):
-        find_sources(session(GivenOptions(bootstrap="b:1")), ["staging"])
+        find_clusters(session(GivenOptions(bootstrap="b:1")), ["staging"])
 
 
 def test_masks_are_those_of_the_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,7 +165,7 @@ def test_masks_are_those_of_the_cluster(tmp_path: Path, capsys: pytest.CaptureFi
     )
     masks = parse_masks(text, source="masks")
     clusters = [f"{name}={tmp_path}/{name}" for name in ("one", "two")]
-    one, two = find_sources(session(), clusters, masks=masks)
+    one, two = (found.source for found in find_clusters(session(), clusters, masks=masks))
     assert (one.showing.is_masked("t"), two.showing.is_masked("t")) == (False, True)
     assert "rule 2 of --masks counts in no cluster" in capsys.readouterr().err
 
@@ -177,6 +178,80 @@ def test_a_console_does_not_start_without_its_masks(tmp_path: Path) -> None:
             assert process.stderr is not None
             assert process.wait(SECONDS_MAX) != 0
             assert words in process.stderr.read()
+
+
+LOGINS = "bootstrap.servers=b:1\nsecurity.protocol=SASL_PLAINTEXT\nsasl.mechanism={}\n"
+
+
+def login_cluster(folder: Path, text: str) -> NamedCluster:
+    (folder / "file").write_text(text)
+    (found,) = find_clusters(session(), [f"c={folder}/file"])
+    return found
+
+
+def test_a_console_with_logins_shows_nothing_before_one(tmp_path: Path) -> None:
+    file = tmp_path / "c.properties"
+    file.write_text(LOGINS.format("SCRAM-SHA-512"))
+    options = ("--port", "0", "--host", "0.0.0.0", "--command-config", str(file), "--logins")
+    with console(*options) as process:
+        assert process.stdout is not None and process.stderr is not None
+        port = process.stdout.readline().split()[2].rpartition(":")[2]
+        about = read_json(f"http://127.0.0.1:{port}/api/about")
+        assert about["clusters"] == [{"name": "cluster", "bootstrap": "", "login": "password", "user": None}]
+        process.terminate()
+        assert process.wait(SECONDS_MAX) == 0
+        assert "passwords of viewers cross the network in clear" in process.stderr.read()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("bootstrap.servers=b:1\n", "security.protocol is PLAINTEXT"),
+        ("bootstrap.servers=b:1\nsecurity.protocol=SSL\n", "has no logins"),
+        ("bootstrap.servers=b:1\nsecurity.protocol=SASL_SSL\n", "sasl.mechanism has to be one of"),
+        (LOGINS.format("GSSAPI"), "sasl.mechanism has to be one of"),
+    ],
+)
+def test_viewers_cannot_log_in_where_the_cluster_has_no_logins(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(SettingError, match=words):
+        make_login_source(*login_cluster(tmp_path, text))
+
+
+def test_a_login_of_the_console_itself_has_no_effect(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = make_login_source(*login_cluster(tmp_path, LOGINS.format("PLAIN") + "sasl.jaas.config=x\n"))
+    assert (source.mechanism, source.takes_tokens) == ("PLAIN", False)
+    assert "sasl.jaas.config has no effect" in capsys.readouterr().err
+    assert list(source.cluster.connection) == ["--bootstrap", "b:1", "--command-config", "my.properties"]
+
+
+def test_the_options_of_a_provider_go_together(tmp_path: Path) -> None:
+    tokens = make_login_source(*login_cluster(tmp_path, LOGINS.format("OAUTHBEARER")))
+    secret = tmp_path / "secret"
+    secret.write_text("s3cret\n")
+    given = LoginOptions(True, "https://console.example", "https://issuer.example", "me", str(secret))
+    found = read_oidc(given, [tokens])
+    assert found is not None and found.client_secret == "s3cret"
+    assert found.redirect_url == "https://console.example/login/done"
+    for less in (given._replace(url=None), given._replace(issuer=None), given._replace(client_id=None)):
+        with pytest.raises(click.UsageError, match="logins at c need --oidc-issuer"):
+            read_oidc(less, [tokens])
+    with pytest.raises(click.UsageError, match="needs --logins and a cluster"):
+        read_oidc(given, [])
+    assert read_oidc(LoginOptions(True), []) is None
+    for issuer in ("http://issuer.example", "issuer.example", "https://user@issuer.example", "file:///x"):
+        with pytest.raises(click.UsageError, match="with https"):
+            read_oidc(given._replace(issuer=issuer), [tokens])
+    assert read_oidc(given._replace(issuer="http://127.0.0.1:8080"), [tokens]) is not None
+
+
+def test_the_address_of_a_console_has_no_path() -> None:
+    assert check_url(None) is None
+    assert check_url("https://console.example/") == "https://console.example"
+    for wrong in ("console.example", "ftp://x", "https://x/path", "https://u@x", "https://x?y", "https://"):
+        with pytest.raises(click.UsageError, match="is no address of a console"):
+            check_url(wrong)
 
 
 def session(given: GivenOptions | None = None) -> CommandSession:

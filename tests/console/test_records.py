@@ -156,18 +156,18 @@ async def test_a_search_ends_when_its_page_closes(
     monkeypatch.setattr(PartitionConsumer, "close", note_close)
     async with viewer.listen("search", topic=unique, text="x") as events:
         assert (await anext(events))[0] == "progress"
-        assert viewer.cluster.searches.taken == 1
+        assert viewer.cluster.slots.searches.taken == 1
     await closed.wait()
-    await eventually("the search ends", lambda: viewer.cluster.searches.taken, lambda taken: taken == 0)
+    await eventually("the search ends", lambda: viewer.cluster.slots.searches.taken, lambda taken: taken == 0)
 
 
 @with_console
 async def test_no_more_searches_and_tails_than_there_are_slots(viewer: Viewer, unique: str) -> None:
     await viewer.make_topic(unique)
     for slots, path, slots_max in (
-        (viewer.cluster.reads, "records", CONSOLE_READS_MAX),
-        (viewer.cluster.searches, "search", CONSOLE_SEARCHES_MAX),
-        (viewer.cluster.tails, "tail", CONSOLE_TAILS_MAX),
+        (viewer.cluster.slots.reads, "records", CONSOLE_READS_MAX),
+        (viewer.cluster.slots.searches, "search", CONSOLE_SEARCHES_MAX),
+        (viewer.cluster.slots.tails, "tail", CONSOLE_TAILS_MAX),
     ):
         with ExitStack() as taken:
             for _ in range(slots_max):
@@ -182,7 +182,7 @@ async def test_a_tail_shows_new_records_until_its_page_closes(viewer: Viewer, un
     await viewer.make_topic(unique, [b"old"])
     async with viewer.listen("tail", topic=unique) as events:
         assert await anext(events) == ("beat", {"skipped": 0})
-        assert viewer.cluster.tails.taken == 1
+        assert viewer.cluster.slots.tails.taken == 1
         await viewer.produce(unique, b"new")
         found = None
         async for name, document in events:
@@ -190,7 +190,7 @@ async def test_a_tail_shows_new_records_until_its_page_closes(viewer: Viewer, un
                 found = document["records"]
                 break
         assert found is not None and [one["value"]["text"] for one in found] == ["new"]
-    await eventually("the tail ends", lambda: viewer.cluster.tails.taken, lambda taken: taken == 0)
+    await eventually("the tail ends", lambda: viewer.cluster.slots.tails.taken, lambda taken: taken == 0)
 
 
 @with_console

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from odradek.client.errors import ConnectionFailed
+from odradek.client.errors import ClientClosed, ConnectionFailed
 from odradek.console.shared_facts import SharedDetails, SharedFact
 from odradek.foundation.console_limits import CONSOLE_REST_FACTOR
 from odradek.foundation.tasks import TaskOwner
@@ -107,3 +107,14 @@ async def test_details_are_kept_for_those_looked_at_last() -> None:
     details.forget()
     await details.get("a")
     assert asked[-1] == "a"
+
+
+async def test_a_viewer_whose_login_ends_is_told() -> None:
+    asked = Asked()
+    waiting = asyncio.ensure_future(asked.fact.get())
+    await asyncio.sleep(0.5)
+    await asked.tasks.close()
+    for question in (waiting, asked.fact.get()):
+        with pytest.raises(ClientClosed, match="this login has ended"):
+            await question
+    assert asked.count == 1

@@ -246,7 +246,8 @@ class Client:
         if len(failures) == 1:
             raise failures[0]
         kind = ClientTimeout if all(isinstance(f, ClientTimeout) for f in failures) else ConnectionFailed
-        raise kind("no broker could be reached: " + "; ".join(str(failure) for failure in failures))
+        words = "; ".join(str(failure) for failure in failures)
+        raise kind(f"no broker could be reached: {words}") from failures[-1]
 
     def new_lane(self, purpose: str) -> str:
         """The name of a new set of connections, for the caller alone; see `release_lane`. A broker answers the requests

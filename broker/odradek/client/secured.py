@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import base64
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.client.properties import PLAINTEXT, SECURITY_PROTOCOL, check_security
+from odradek.foundation.errors import SettingError
 from odradek.foundation.settings.broker_settings import USED
+from odradek.foundation.settings.protection import WITH_SASL, WITH_TLS
 from odradek.network.network import Network, SystemNetwork
 from odradek.network.secured import ConnectionSecurity, SecureNetwork, connection_security
 from odradek.security.authentication.credentials import Credentials
 from odradek.security.tls.contexts import client_context
+from odradek.security.tls.files import tls_options
 
 if TYPE_CHECKING:
     from odradek.foundation.settings.declaration import SettingValue
@@ -33,6 +36,20 @@ def secured_network(properties: Mapping[str, str], *, client_id: str = "odradek"
     """
     security = _security(properties)
     return None if security is None else SecureNetwork(SystemNetwork(), security, client_id=client_id)
+
+
+def network_with_login(
+    properties: Mapping[str, str], credentials: Credentials, *, client_id: str
+) -> SecureNetwork:
+    """The network for `Client(network=…)` that logs in with these credentials, not with those of the properties.
+
+    Raises SettingError where the properties have no logins, and as `secured_network`.
+    """
+    protocol = protocol_of(properties)
+    if protocol not in WITH_SASL:
+        raise SettingError(f"{SECURITY_PROTOCOL} is {protocol}, which has no logins")
+    tls = tls_options("the client", _values_of(properties)) if protocol in WITH_TLS else None
+    return SecureNetwork(SystemNetwork(), ConnectionSecurity(tls, credentials), client_id=client_id)
 
 
 class HttpSecurity(NamedTuple):
@@ -71,14 +88,24 @@ def https_context(properties: Mapping[str, str]) -> ssl.SSLContext | None:
     return http_security(properties).tls
 
 
+def protocol_of(properties: Mapping[str, str]) -> str:
+    """security.protocol in capitals."""
+    return properties.get(SECURITY_PROTOCOL, PLAINTEXT).strip().upper()
+
+
 def _security(properties: Mapping[str, str]) -> ConnectionSecurity | None:
-    protocol = properties.get(SECURITY_PROTOCOL, PLAINTEXT).strip().upper()
+    protocol = protocol_of(properties)
     if protocol == PLAINTEXT:
         return None
+    return connection_security(protocol, _values_of(properties), name="the client")
+
+
+def _values_of(properties: Mapping[str, str]) -> Callable[[str], SettingValue]:
+    """The parsed value of a key, or its default."""
 
     def value(key: str) -> SettingValue:
         if key == "sasl.mechanism":
             return properties.get(key)
         return USED[key].parse(properties[key]) if key in properties else USED[key].default
 
-    return connection_security(protocol, value, name="the client")
+    return value

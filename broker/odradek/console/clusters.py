@@ -53,22 +53,34 @@ class ClusterSource:
     """How its records are shown."""
 
 
-class ConsoleCluster:
-    """One cluster, as viewers with one login see it. It is closed with all that it asks and reads."""
+class ClusterSlots:
+    """How much all viewers of a cluster may read and change at a time."""
 
-    def __init__(self, source: ClusterSource) -> None:
+    def __init__(self) -> None:
+        self.reads = ViewerSlots(CONSOLE_READS_MAX, "pages of records")
+        self.searches = ViewerSlots(CONSOLE_SEARCHES_MAX, "searches")
+        self.tails = ViewerSlots(CONSOLE_TAILS_MAX, "live tails")
+        self.changes = ViewerSlots(CONSOLE_CHANGES_MAX, "changes")
+
+
+class ConsoleCluster:
+    """One cluster, as viewers with one login see it. It is closed with all that it asks and reads.
+
+    `client` and `slots` are those of a viewer's own login; without them they are the console's.
+    """
+
+    def __init__(
+        self, source: ClusterSource, *, client: Client | None = None, slots: ClusterSlots | None = None
+    ) -> None:
         self.source = source
-        self.client = client = source.new_client()
+        self.slots = slots or ClusterSlots()
+        self.client = client = client or source.new_client()
         self.showing = source.showing
         self.facts = ConsoleFacts(
             client, bootstrap=source.bootstrap, security_protocol=source.security_protocol
         )
         self.administration = AdministrationFacts(client)
         self.actions = Actions(client, connection=source.connection, changed=self.facts.forget)
-        self.reads = ViewerSlots(CONSOLE_READS_MAX, "pages of records")
-        self.searches = ViewerSlots(CONSOLE_SEARCHES_MAX, "searches")
-        self.tails = ViewerSlots(CONSOLE_TAILS_MAX, "live tails")
-        self.changes = ViewerSlots(CONSOLE_CHANGES_MAX, "changes")
         self.tasks = TaskOwner(f"console of {source.name}")
         self._seen: Known[ClusterHealth] | None = None
         self._failure: Exception | None = None
@@ -108,9 +120,9 @@ def find_cluster(clusters: Iterable[ConsoleCluster], name: str | None) -> Consol
     return known[name]
 
 
-async def look_at_all(clusters: Sequence[ConsoleCluster]) -> Document:
-    """The overview of all clusters."""
-    return {"clusters": await asyncio.gather(*(one.look() for one in clusters))}
+async def look_at_all(clusters: Iterable[ConsoleCluster]) -> list[Document]:
+    """The rows of the overview of all clusters."""
+    return await asyncio.gather(*(one.look() for one in clusters))
 
 
 def cluster_row(

@@ -46,13 +46,22 @@ def _name_clusters(settings: ConsoleSettings) -> str:
 
 
 def _warn_of_reach(settings: ConsoleSettings) -> None:
-    """Warn where other machines reach the console, which has no login."""
+    """Warn where other machines reach the console without a login, or with passwords in clear."""
     if host_name(settings.host) in LOOPBACK_NAMES or settings.host == "::1":
+        return
+    if settings.logins:
+        if settings.url is None or not settings.url.startswith("https:"):
+            logger.warning(
+                "passwords of viewers cross the network in clear; put a proxy with TLS before %s:%d, and name it by "
+                "--url https://…",
+                settings.host,
+                settings.port,
+            )
         return
     what = "sees and changes" if settings.may_change else "sees"
     logger.warning(
-        "each person who reaches %s:%d %s all that this user may; put a proxy with a login before it, or use --host "
-        "127.0.0.1",
+        "each person who reaches %s:%d %s all that this user may. Let them log in by --logins, put a proxy with a "
+        "login before it, or use --host 127.0.0.1",
         settings.host,
         settings.port,
         what,

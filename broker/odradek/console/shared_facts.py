@@ -16,12 +16,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
+from odradek.client.errors import ClientClosed
 from odradek.foundation.console_limits import CONSOLE_DETAILS_KEPT_MAX, CONSOLE_REST_FACTOR
 from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.tasks import TaskOwner
 
 T = TypeVar("T")
+
+_CLOSED = "this login has ended, or the console stops"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +59,19 @@ class SharedFact(Generic[T]):
 
     async def get(self) -> Known[T]:
         """The fact as it is known, or as the cluster answers now. Raises why it could not be had."""
+        if self._tasks.is_closed:
+            raise ClientClosed(_CLOSED)
         if self._question is None or asyncio.get_running_loop().time() >= self._old_at:
             self._old_at = float("inf")
             self._question = self._tasks.start(self._refresh(), name=self._name)
-        # A viewer that goes away does not end the question of the others.
-        outcome = await asyncio.shield(self._question)
+        question = self._question
+        try:
+            # A viewer that goes away does not end the question of the others.
+            outcome = await asyncio.shield(question)
+        except asyncio.CancelledError:
+            if question.cancelled():
+                raise ClientClosed(_CLOSED) from None
+            raise
         if isinstance(outcome, Known):
             return outcome
         # Each viewer of a failure would add its own to the trace.

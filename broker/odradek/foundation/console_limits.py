@@ -97,3 +97,30 @@ CONSOLE_CHANGES_MAX: Final = 8
 CONSOLE_BODY_BYTES_MAX: Final = 1024 * 1024
 # How long one request to a broker may take: a person who looks at a page waits no longer.
 CONSOLE_REQUEST_MS_MAX: Final = 5_000
+
+# Sessions of viewers that logged in. Each login has connections to each broker, and facts of its own.
+CONSOLE_SESSIONS_MAX: Final = 100
+# One user's browsers at a cluster: further ones end the session that was not used for longest.
+CONSOLE_SESSIONS_OF_USER_MAX: Final = 5
+# Seconds without a question of a page, and of a session in all: half an hour, and a working day with its breaks.
+CONSOLE_SESSION_IDLE_SECONDS_MAX: Final = 1_800.0
+CONSOLE_SESSION_SECONDS_MAX: Final = 43_200.0
+# Seconds between two looks for sessions that have ended. A request looks by itself: this closes connections.
+CONSOLE_SESSION_SWEEP_SECONDS: Final = 15.0
+# Logins that brokers judge at a time. SCRAM costs a broker some milliseconds for each.
+CONSOLE_LOGINS_AT_ONCE_MAX: Final = 4
+# Letters of a user's name and of a password.
+CONSOLE_LOGIN_CHARACTERS_MAX: Final = 1_000
+# Failed tries before there is a pause, and the longest pause. An address may be a proxy, with all viewers behind it.
+CONSOLE_TRIES_OF_USER_FREE: Final = 5
+CONSOLE_TRIES_OF_USER_PAUSE_SECONDS_MAX: Final = 60.0
+CONSOLE_TRIES_OF_ADDRESS_FREE: Final = 50
+CONSOLE_TRIES_OF_ADDRESS_PAUSE_SECONDS_MAX: Final = 5.0
+# Users and addresses whose tries are remembered, and the seconds after which they are forgotten.
+CONSOLE_TRIES_KEPT_MAX: Final = 10_000
+CONSOLE_TRIES_FORGOTTEN_SECONDS: Final = 900.0
+# Logins that an identity provider was asked for, and the seconds in which the browser has to come back.
+CONSOLE_OIDC_WAITING_MAX: Final = 1_000
+CONSOLE_OIDC_SECONDS_MAX: Final = 600.0
+# Seconds for which the addresses of an identity provider are kept.
+CONSOLE_OIDC_ADDRESSES_SECONDS: Final = 3_600.0

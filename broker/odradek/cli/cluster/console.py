@@ -54,6 +54,35 @@ PORT_DEFAULT = 8088
     is_flag=True,
     help="Let viewers produce records, make, change and delete topics, and reset offsets.",
 )
+@click.option(
+    "--logins",
+    is_flag=True,
+    help="Let each viewer log in as a user of the cluster, and see and change what that user may.",
+)
+@click.option(
+    "--url",
+    metavar="URL",
+    help="The address by which browsers reach it, as that of a proxy with TLS: its name is allowed, and cookies of "
+    "https are secure.",
+)
+@click.option(
+    "--oidc-issuer",
+    metavar="URL",
+    help="The identity provider of --logins at clusters with sasl.mechanism=OAUTHBEARER.",
+)
+@click.option("--oidc-client-id", metavar="ID", help="The name that the provider has for this console.")
+@click.option(
+    "--oidc-client-secret-file",
+    type=click.Path(),
+    metavar="FILE",
+    help="A file with the secret that the provider gave this console, if it did.",
+)
+@click.option(
+    "--oidc-scope",
+    default="openid",
+    show_default=True,
+    help="What is asked of the provider, with blanks between.",
+)
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), default=LOG_LEVELS[1], help="How much to log.")
 @click.option(
     "--log-format",
@@ -67,8 +96,8 @@ def console() -> None:
     """Show clusters in a browser, until SIGTERM or Ctrl-C: brokers and what is wrong, topics, records, groups.
 
     It works with Apache Kafka, too. Pages are served at http://127.0.0.1:8088, from this process alone, and send
-    nothing elsewhere. It only shows, unless --allow-changes is given. There is no login: each person who reaches the
-    port sees what the user of this command may see. One line, `ready …`, is printed once it serves.
+    nothing elsewhere. It only shows, unless --allow-changes is given. Without --logins each person who reaches the port
+    sees what the user of this command may see. One line, `ready …`, is printed once it serves.
 
     \b
     Examples:
@@ -77,4 +106,5 @@ def console() -> None:
       odradek console --profile staging --allow-changes
       odradek console --cluster staging --cluster production=kafka.properties
       odradek console --host 0.0.0.0 --allow-host console.example.org
+      odradek console --command-config kafka.properties --logins --url https://console.example.org
     """

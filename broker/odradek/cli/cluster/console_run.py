@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import click
 
+from odradek.cli.cluster.console_logins import LoginOptions, check_url, make_login_source, read_oidc
 from odradek.cli.cluster.start_run import configure_logging
 from odradek.cli.records.decoded_blocks import REGISTRY_OPTION, make_registry
 from odradek.cli.shared.connection_settings import (
@@ -37,6 +38,13 @@ CLUSTER_OPTION: Final = "--cluster"
 MASKS_OPTION: Final = "--masks"
 
 
+class NamedCluster(NamedTuple):
+    """A cluster of the console, and the settings that it was read from."""
+
+    source: ClusterSource
+    settings: ClientSettings
+
+
 def console(
     session: CommandSession,
     *,
@@ -47,38 +55,56 @@ def console(
     masks_file: str | None,
     allowed_hosts: Sequence[str],
     allow_changes: bool,
+    logins: bool,
+    url: str | None,
+    oidc_issuer: str | None,
+    oidc_client_id: str | None,
+    oidc_client_secret_file: str | None,
+    oidc_scope: str,
     log_level: str,
     log_format: str,
 ) -> int:
-    sources = find_sources(session, clusters, registry_url=registry_url, masks=_read_masks(masks_file))
+    found = find_clusters(session, clusters, registry_url=registry_url, masks=_read_masks(masks_file))
+    options = LoginOptions(
+        logins, check_url(url), oidc_issuer, oidc_client_id, oidc_client_secret_file, oidc_scope
+    )
+    sources = [make_login_source(*one) for one in found] if options.is_wanted else []
+    oidc = read_oidc(options, sources)
     configure_logging(log_level, log_format)
     return run_console(
         ConsoleSettings(
-            host=host, port=port, clusters=sources, allowed_hosts=allowed_hosts, may_change=allow_changes
+            host=host,
+            port=port,
+            clusters=[one.source for one in found],
+            allowed_hosts=allowed_hosts,
+            may_change=allow_changes,
+            logins=sources,
+            url=options.url,
+            oidc=oidc,
         )
     )
 
 
-def find_sources(
+def find_clusters(
     session: CommandSession,
     clusters: Sequence[str],
     *,
     registry_url: str | None = None,
     masks: MaskRules | None = None,
-) -> list[ClusterSource]:
+) -> list[NamedCluster]:
     """The clusters that the command names. Raises click.UsageError, and SettingError for a file."""
     rules = masks or MaskRules()
-    sources = _list_sources(session, clusters, registry_url, rules)
-    for number in rules.list_unused(one.name for one in sources):
+    found = _list_clusters(session, clusters, registry_url, rules)
+    for number in rules.list_unused(one.source.name for one in found):
         warn(f"rule {number} of {MASKS_OPTION} counts in no cluster of this console")
-    return sources
+    return found
 
 
-def _list_sources(
+def _list_clusters(
     session: CommandSession, clusters: Sequence[str], registry_url: str | None, masks: MaskRules
-) -> list[ClusterSource]:
+) -> list[NamedCluster]:
     if not clusters:
-        return [_make_source(ONLY, session.settings, session.given, masks, url=registry_url)]
+        return [_make_cluster(ONLY, session.settings, session.given, masks, url=registry_url)]
     if registry_url is not None:
         raise click.UsageError(
             f"{REGISTRY_OPTION} is for one cluster: files of several have {SCHEMA_REGISTRY_URL}"
@@ -87,7 +113,7 @@ def _list_sources(
         raise click.UsageError(f"{CLUSTER_OPTION} names the clusters: leave {words[0]} out")
     if len(clusters) > CONSOLE_CLUSTERS_MAX:
         raise click.UsageError(f"a console has {CONSOLE_CLUSTERS_MAX} clusters at most")
-    sources: dict[str, ClusterSource] = {}
+    found: dict[str, NamedCluster] = {}
     for text in clusters:
         name, separator, file = text.partition("=")
         if not is_name(name) or (separator and not file):
@@ -95,20 +121,20 @@ def _list_sources(
                 f"{text!r} names no cluster: write the name of a profile, or NAME=FILE",
                 param_hint=CLUSTER_OPTION,
             )
-        if name in sources:
+        if name in found:
             raise click.BadParameter(f"{name!r} is named twice", param_hint=CLUSTER_OPTION)
         given = GivenOptions(command_config=file) if separator else GivenOptions(profile=name)
         settings = resolve_alone(given)
         for warning in settings.warnings:
             warn(warning)
-        sources[name] = _make_source(name, settings, given, masks)
-    return list(sources.values())
+        found[name] = _make_cluster(name, settings, given, masks)
+    return list(found.values())
 
 
-def _make_source(
+def _make_cluster(
     name: str, settings: ClientSettings, given: GivenOptions, masks: MaskRules, *, url: str | None = None
-) -> ClusterSource:
-    return ClusterSource(
+) -> NamedCluster:
+    source = ClusterSource(
         new_client=lambda: new_client(settings, wait_ms_max=CONSOLE_REQUEST_MS_MAX),
         bootstrap=settings.bootstrap.value,
         name=name,
@@ -116,6 +142,7 @@ def _make_source(
         connection=connection_words(given),
         showing=RecordShowing(_make_registry(settings, url), masks.for_cluster(name)),
     )
+    return NamedCluster(source, settings)
 
 
 def _read_masks(path: str | None) -> MaskRules:

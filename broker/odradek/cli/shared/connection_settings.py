@@ -38,6 +38,7 @@ from odradek.foundation.errors import SettingError
 
 if TYPE_CHECKING:
     from odradek.client.client import Client
+    from odradek.network.network import Network
 
 BOOTSTRAP_OPTION = "--bootstrap"
 TIMEOUT_OPTION = "--timeout"
@@ -99,8 +100,13 @@ class ClientSettings:
         return int(self.values[name].value)
 
 
-def new_client(settings: ClientSettings, *, wait_ms_max: int | None = None) -> Client:
-    """A client with these settings, not yet connected. `wait_ms_max` limits its timeouts."""
+def new_client(
+    settings: ClientSettings, *, wait_ms_max: int | None = None, network: Network | None = None
+) -> Client:
+    """A client with these settings, not yet connected. `wait_ms_max` limits its timeouts.
+
+    `network` is one with security of its own, in place of that of the settings.
+    """
 
     def at_most(name: str) -> int:
         timeout_ms = settings.milliseconds(name)
@@ -108,7 +114,8 @@ def new_client(settings: ClientSettings, *, wait_ms_max: int | None = None) -> C
 
     return late.Client(
         settings.bootstrap.value,
-        security=settings.security if settings.is_secured else None,
+        security=settings.security if settings.is_secured and network is None else None,
+        network=network,
         client_id=settings.client_id,
         request_timeout_ms=at_most(REQUEST_TIMEOUT_MS),
         api_timeout_ms=at_most(API_TIMEOUT_MS),

@@ -13,7 +13,7 @@ function url(path, fields) {
 async function request(path, fields, options) {
   let response;
   try {
-    response = await fetch(url(path, fields), { credentials: "omit", ...options });
+    response = await fetch(url(path, fields), { credentials: "same-origin", ...options });
   } catch (failure) {
     if (failure.name === "AbortError") throw failure;
     throw new Refused("the console's own process does not answer; is it running?");
@@ -21,7 +21,10 @@ async function request(path, fields, options) {
   if (!response.ok) {
     let words = `the console answered with status ${response.status}`;
     try {
-      words = (await response.json()).error ?? words;
+      const document = await response.json();
+      words = document.error ?? words;
+      // The page that asked is replaced by one that asks for a login.
+      if (document.login) dispatchEvent(new CustomEvent("login-needed"));
     } catch {
       // An answer without words of its own.
     }
@@ -35,7 +38,11 @@ export async function ask(path, fields = {}, signal = undefined) {
 }
 
 export async function act(name, body) {
-  const response = await request(`actions/${name}`, {}, {
+  return send(`actions/${name}`, body);
+}
+
+export async function send(path, body) {
+  const response = await request(path, {}, {
     method: "POST",
     headers: { "Content-Type": "application/json", "X-Odradek-Console": "1" },
     body: JSON.stringify(body),

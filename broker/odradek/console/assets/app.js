@@ -7,6 +7,7 @@ import { ask } from "./api.js";
 import { openClusters, switcher } from "./clusters.js";
 import { address, el, replace } from "./dom.js";
 import { openGroup, openGroups } from "./groups.js";
+import { logout, openLogin } from "./login.js";
 import { openOverview } from "./overview.js";
 import { alertBox, moment } from "./parts.js";
 import { place } from "./place.js";
@@ -67,7 +68,8 @@ function show(isFirst) {
   replace(status);
   replace(root, heading, content);
   try {
-    open(content, page);
+    if (cluster?.login && !cluster.user) openLogin(content, cluster, restart);
+    else open(content, page);
   } catch (failure) {
     replace(content, alertBox(String(failure)));
   }
@@ -85,7 +87,18 @@ function showHeader(tab, cluster) {
   }
   document.getElementById("home").setAttribute("href", about.clusters.length > 1 ? "#/clusters" : "#/overview");
   replace(document.getElementById("switcher"), about.clusters.length > 1 && switcher(about.clusters, tab));
-  replace(document.getElementById("about"), cluster?.bootstrap, about.may_change ? " · changes are allowed" : "");
+  replace(document.getElementById("about"), cluster?.bootstrap, about.may_change ? " · changes are allowed " : " ",
+    cluster?.user && logout(cluster, restart));
+}
+
+// What the console says of itself: the clusters, and as whom the viewer is logged in there.
+async function restart() {
+  try {
+    about = await ask("about");
+  } catch (failure) {
+    replace(root, alertBox(failure.message));
+  }
+  show(true);
 }
 
 document.getElementById("skip").addEventListener("click", (event) => {
@@ -93,9 +106,5 @@ document.getElementById("skip").addEventListener("click", (event) => {
   root.focus();
 });
 addEventListener("hashchange", () => show(false));
-try {
-  about = await ask("about");
-} catch (failure) {
-  replace(root, alertBox(failure.message));
-}
-show(true);
+addEventListener("login-needed", restart);
+await restart();

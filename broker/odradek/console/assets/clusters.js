@@ -27,6 +27,7 @@ function renderClusters(document) {
 
 // A cluster that does not answer has the figures of its last answer.
 function stateOf(cluster) {
+  if (cluster.login) return el("span", { class: "soft" }, "log in first");
   if (cluster.error) {
     return [badge("silent"), ` ${cluster.error}`, cluster.asked_ms && el("p", { class: "soft" }, `last seen ${moment(cluster.asked_ms)}`)];
   }

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from odradek.client.errors import ClientClosed, ClientTimeout, ConnectionFailed, NoSuchBroker
 from odradek.console.clusters import NoSuchClusterError
+from odradek.console.logins import ClusterAwayError
 from odradek.console.reading import Document, Event, TooManyViewersError
 from odradek.foundation.errors import (
     BrokerNotAvailable,
@@ -39,7 +40,7 @@ _STATUSES: Final[tuple[tuple[type[Exception] | tuple[type[Exception], ...], int]
     (TooManyViewersError, 429),
     ((ClusterAuthorizationFailed, GroupAuthorizationFailed, TopicAuthorizationFailed), 403),
     ((MissingByName, NoSuchBroker, NoSuchClusterError), 404),
-    ((ConnectionFailed, ClientTimeout, ClientClosed, RequestTimedOut, OSError), 503),
+    ((ClusterAwayError, ConnectionFailed, ClientTimeout, ClientClosed, RequestTimedOut, OSError), 503),
     (
         (
             BrokerNotAvailable,

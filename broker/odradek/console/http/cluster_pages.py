@@ -150,14 +150,14 @@ async def _records(cluster: ConsoleCluster, request: web.Request) -> web.Respons
         time_ms=fields.number_or_none("time"),
         is_from_start=fields.flag("start"),
     )
-    with cluster.reads.take():
+    with cluster.slots.reads.take():
         return answer(await read_page(cluster.client, cluster.showing, wanted))
 
 
 async def _record(cluster: ConsoleCluster, request: web.Request) -> web.Response:
     fields = read_query(request)
     key, offset = _partition(fields), fields.number("offset", 0)
-    with cluster.reads.take():
+    with cluster.slots.reads.take():
         record = await read_one(cluster.client, key, offset)
     if record is None:
         raise UnknownTopicOrPartition(f"partition {key} has no record at offset {offset}")
@@ -170,7 +170,7 @@ async def _record(cluster: ConsoleCluster, request: web.Request) -> web.Response
 async def _tail(cluster: ConsoleCluster, request: web.Request) -> web.StreamResponse:
     fields = read_query(request)
     topic, numbers, form = fields.text("topic"), fields.numbers("partitions"), fields.choice("form", FORMS)
-    with cluster.tails.take():
+    with cluster.slots.tails.take():
         return await send_events(request, follow(cluster.client, cluster.showing, topic, numbers, form))
 
 
@@ -192,7 +192,7 @@ async def _search(cluster: ConsoleCluster, request: web.Request) -> web.StreamRe
         matches_max=fields.number("matches", CONSOLE_MATCHES_DEFAULT, least=1, most=CONSOLE_MATCHES_MAX),
         form=fields.choice("form", FORMS),
     )
-    with cluster.searches.take():
+    with cluster.slots.searches.take():
         return await send_events(request, Search(cluster.client, cluster.showing, wanted).events())
 
 
@@ -214,7 +214,7 @@ async def _act(
     cluster: ConsoleCluster, name: str, fields: GivenFields, *, by: str
 ) -> Document | OdradekError | OSError:
     try:
-        with cluster.changes.take():
+        with cluster.slots.changes.take():
             return await cluster.actions.act(name, fields, by=by)
     except (OdradekError, OSError) as failure:
         return failure

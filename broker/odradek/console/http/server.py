@@ -11,7 +11,8 @@
     GET  /api/tail, search       events until the page closes
     POST /api/actions/NAME       a change, or its preview
 
-Where there are several clusters, all below the first two have the field `cluster`. `cluster_pages` answers them.
+Where there are several clusters, all below the first two have the field `cluster`. `cluster_pages` answers them. Where
+viewers log in (`logins`), each is answered by the client of that viewer, and 401 without one.
 """
 
 from __future__ import annotations
@@ -21,13 +22,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
+from urllib.parse import urlsplit
 
 from aiohttp import web
 
 from odradek.console.clusters import ClusterSource, ConsoleCluster, find_cluster, look_at_all
 from odradek.console.http.answers import Assets, answer, answer_failure, refuse
 from odradek.console.http.cluster_pages import HANDLERS, Handle, change, read_query
+from odradek.console.http.logins import ConsoleLogins, NotLoggedInError
 from odradek.console.http.protection import API, HEALTH, BrowserGuard, Handler
+from odradek.console.logins import LoginSource
+from odradek.console.oidc import OidcProvider, OidcSettings
 from odradek.foundation.console_limits import CONSOLE_BODY_BYTES_MAX
 from odradek.foundation.errors import OdradekError
 from odradek.foundation.version import __version__
@@ -46,6 +51,11 @@ class ConsoleSettings:
     clusters: Sequence[ClusterSource]
     allowed_hosts: Sequence[str] = ()
     may_change: bool = False
+    logins: Sequence[LoginSource] = ()
+    """How viewers log in at each cluster; without them each viewer is the user of the command."""
+    url: str | None = None
+    """The address by which browsers reach it, where that is not the port's."""
+    oidc: OidcSettings | None = None
 
 
 class ConsoleServer:
@@ -53,8 +63,10 @@ class ConsoleServer:
 
     def __init__(self, settings: ConsoleSettings) -> None:
         self._settings = settings
-        self._guard = BrowserGuard((settings.host, *settings.allowed_hosts))
-        self.clusters = [ConsoleCluster(one) for one in settings.clusters]
+        own = () if settings.url is None else (urlsplit(settings.url).hostname or "",)
+        self._guard = BrowserGuard((settings.host, *own, *settings.allowed_hosts))
+        self.logins = _make_logins(settings)
+        self.clusters = [] if self.logins else [ConsoleCluster(one) for one in settings.clusters]
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> None:
@@ -72,6 +84,8 @@ class ConsoleServer:
         for name, handle in HANDLERS.items():
             router.add_get(f"{API}{name}", partial(self._ask, handle))
         router.add_post(f"{_ACTIONS}{{name}}", self._act)
+        if self.logins is not None:
+            self.logins.add_routes(router)
         # A reading ends with its page, and a compressed body would grow to whatever it likes.
         self._runner = web.AppRunner(
             application,
@@ -91,6 +105,8 @@ class ConsoleServer:
             raise OSError(
                 error.errno, f"the console cannot listen on {host}:{port}: {reason}; choose another --port"
             ) from error
+        if self.logins is not None:
+            self.logins.start(self._runner.addresses[0][1])
 
     async def stop(self) -> None:
         """Stop listening, end what is asked and read for viewers, and close the clients."""
@@ -98,6 +114,8 @@ class ConsoleServer:
             await self._runner.cleanup()
         for cluster in self.clusters:
             await cluster.close()
+        if self.logins is not None:
+            await self.logins.close()
 
     @property
     def url(self) -> str:
@@ -113,6 +131,8 @@ class ConsoleServer:
             return refuse(*refusal)
         try:
             return await handler(request)
+        except NotLoggedInError as failure:
+            return answer({"error": str(failure), "login": failure.cluster}, status=401)
         except web.HTTPException as failure:
             return refuse(failure.status, failure.reason)
         except (OdradekError, OSError) as failure:
@@ -120,33 +140,50 @@ class ConsoleServer:
 
     # --- what browsers ask ----------------------------------------------------------------------------------------
 
-    async def _about(self, _: web.Request) -> web.Response:
+    async def _about(self, request: web.Request) -> web.Response:
+        shared = [{"name": one.name, "bootstrap": one.bootstrap} for one in self._settings.clusters]
         return answer(
             {
-                "clusters": [
-                    {"name": one.name, "bootstrap": one.bootstrap} for one in self._settings.clusters
-                ],
+                "clusters": shared if self.logins is None else self.logins.describe(request),
                 "version": __version__,
                 "may_change": self._settings.may_change,
             }
         )
 
-    async def _look_at_clusters(self, _: web.Request) -> web.Response:
-        return answer(await look_at_all(self.clusters))
+    async def _look_at_clusters(self, request: web.Request) -> web.Response:
+        if self.logins is None:
+            return answer({"clusters": await look_at_all(self.clusters)})
+        own = self.logins.list_own(request)
+        seen = await look_at_all(login.cluster for login in own.values())
+        others = [{"name": one.name, "login": True} for one in self._settings.clusters if one.name not in own]
+        return answer({"clusters": [*seen, *others]})
 
     async def _ask(self, handle: Handle, request: web.Request) -> web.StreamResponse:
-        return await handle(self._choose_cluster(request), request)
+        return await handle(self._choose(request)[0], request)
 
     async def _act(self, request: web.Request) -> web.Response:
         if not self._settings.may_change:
             return refuse(403, "this console only shows: it was started without --allow-changes")
-        cluster = self._choose_cluster(request)
+        cluster, user = self._choose(request)
         address = request.remote or _UNKNOWN_ADDRESS
-        by = address if len(self.clusters) == 1 else f"{address} in cluster {cluster.name}"
-        return await change(cluster, request, by=by)
+        who = address if user is None else f"{user!r} from {address}"
+        is_alone = len(self._settings.clusters) == 1
+        return await change(cluster, request, by=who if is_alone else f"{who} in cluster {cluster.name}")
 
-    def _choose_cluster(self, request: web.Request) -> ConsoleCluster:
-        return find_cluster(self.clusters, read_query(request).text_or_none("cluster"))
+    def _choose(self, request: web.Request) -> tuple[ConsoleCluster, str | None]:
+        """The cluster that is asked, and the viewer's user where viewers log in."""
+        name = read_query(request).text_or_none("cluster")
+        if self.logins is None:
+            return find_cluster(self.clusters, name), None
+        login = self.logins.find(request, name)
+        return login.cluster, login.user
+
+
+def _make_logins(settings: ConsoleSettings) -> ConsoleLogins | None:
+    if not settings.logins:
+        return None
+    provider = None if settings.oidc is None else OidcProvider(settings.oidc)
+    return ConsoleLogins(settings.logins, url=settings.url, provider=provider)
 
 
 async def _answer_health(_: web.Request) -> web.Response:

@@ -252,3 +252,14 @@ class TokenSource:
             return max(float(claims["exp"]) - self._now(), 0.0)
         except (IndexError, ValueError, KeyError, TypeError, RecursionError, binascii.Error):
             return _SECONDS_WITHOUT_END
+
+
+class GivenToken(TokenSource):
+    """One token that a user has, as of a login in a browser. It is used until it ends, and never shown."""
+
+    def __init__(self, token: str, *, issuer: str) -> None:
+        super().__init__(TokenOptions(issuer, "", "", ""))
+        self._token = token
+
+    async def token(self) -> str:
+        return self._token
