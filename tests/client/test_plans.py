@@ -158,3 +158,49 @@ def test_ten_thousand_partitions_move_as_few_replicas_as_can_be() -> None:
     before = assigned(racks, partitions=10_000, factor=3)
     assert len(plan_spread(before, {**racks, 7: None})) == 30_000 // 7
     assert len(plan_drain(before, racks, leaving={6})) == 5_000
+
+
+MACHINES = {1: "a", 10_001: "a", 2: "b", 10_002: "b", 3: "c", 10_003: "c"}
+
+
+def assigned_to_machines(partitions: int, *, factor: int) -> dict[TopicPartition, tuple[int, ...]]:
+    placed = place(
+        dict.fromkeys(MACHINES),
+        machines=MACHINES,
+        partition_count=partitions,
+        replication_factor=factor,
+        rng=random.Random(3),
+    )
+    return {TopicPartition("t", number): replicas for number, replicas in enumerate(placed)}
+
+
+def machines_of(replicas: tuple[int, ...]) -> list[str]:
+    return sorted(MACHINES[broker] for broker in replicas)
+
+
+def test_what_a_drained_broker_has_stays_on_its_machine() -> None:
+    before = assigned_to_machines(24, factor=2)
+    moved = after(before, plan_drain(before, dict.fromkeys(MACHINES), leaving={10_001}, machines=MACHINES))
+    assert counts(moved)[10_001] == 0
+    assert all(machines_of(moved[where]) == machines_of(before[where]) for where in before)
+
+
+def test_a_drained_machine_gives_all_to_others() -> None:
+    before = assigned_to_machines(24, factor=2)
+    plan = plan_drain(before, dict.fromkeys(MACHINES), leaving={1, 10_001}, machines=MACHINES)
+    assert all(machines_of(replicas) == ["b", "c"] for replicas in after(before, plan).values())
+    with pytest.raises(InvalidReplicationFactor, match="4 brokers on 2 machines can take one"):
+        three = assigned_to_machines(1, factor=3)
+        plan_drain(three, dict.fromkeys(MACHINES), leaving={1, 10_001}, machines=MACHINES)
+
+
+@given(st.integers(1, 20), st.sets(st.sampled_from(sorted(MACHINES)), min_size=1))
+def test_spreads_and_factors_keep_machines_apart(partitions: int, full: set[int]) -> None:
+    before = assigned_to_machines(partitions, factor=2)
+    full_racks = {broker: None for broker in MACHINES if broker not in full or MACHINES[broker] == "a"}
+    for plan in (
+        plan_spread(before, full_racks, machines=MACHINES),
+        plan_factor(before, dict.fromkeys(MACHINES), topics=["t"], factor=3, machines=MACHINES),
+    ):
+        moved = after(before, plan)
+        assert all(len(set(machines_of(replicas))) == len(replicas) for replicas in moved.values())

@@ -92,8 +92,16 @@ LATER = {
 LATER_OF_TOPICS = {"errors.deadletterqueue.group.enable", "max.decompressed.message.bytes"}
 # Of Odradek alone: Kafka has no such port, no rule of retention besides its own, no log of slow requests, no traces.
 # There a plug-in takes metrics of clients.
-OWN = {"admin.listener.name", "client.telemetry.enable", "log.retention.policy", "slow.request.log.ms"} | {
-    f"trace.{name}" for name in ("enable", "otlp.endpoint", "sampling.ratio")
+OWN = {
+    "admin.listener.name",
+    "broker.machine",
+    "broker.processes",
+    "client.telemetry.enable",
+    "log.retention.policy",
+    "slow.request.log.ms",
+    "trace.enable",
+    "trace.otlp.endpoint",
+    "trace.sampling.ratio",
 }
 # Lower bounds of Kafka's that only code checks, or that are written in the type.
 BOUND_ELSEWHERE = {"authorizer.class.name"}

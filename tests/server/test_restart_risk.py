@@ -31,7 +31,7 @@ def image(
 
 
 def risk(of: ClusterImage, broker_id: int = 1, *, needed: int = 2) -> RestartRisk:
-    return restart_risk(of, broker_id, min_insync_replicas=lambda topic: needed)
+    return restart_risk(of, frozenset((broker_id,)), min_insync_replicas=lambda topic: needed)
 
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -2,7 +2,7 @@
 
 A queue, retry, cache or buffer without a row here is a bug. Those that users may change are settings instead
 (`foundation.settings`), under Kafka's key. Those of one part each are in `client_limits`,
-`mirror_limits` and `turn_limits`.
+`machine_limits`, `mirror_limits` and `turn_limits`.
 """
 
 from __future__ import annotations

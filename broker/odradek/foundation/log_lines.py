@@ -56,13 +56,19 @@ class TextLines(logging.Formatter):
 class JsonLines(logging.Formatter):
     """One JSON object a line: time, level, logger, message, the fields of the record, and the trace if there is one.
 
-    A trace that does not fit follows in further objects, whose message counts them.
+    A trace that does not fit follows in further objects, whose message counts them. `process` is the number of a
+    machine's process.
     """
+
+    def __init__(self, *, process: int | None = None, datefmt: str | None = None) -> None:
+        super().__init__(datefmt=datefmt)
+        self._process = {} if process is None else {"process": str(process)}
 
     def fields(self, record: logging.LogRecord) -> dict[str, str]:
         return {
             "time": self.formatTime(record, self.datefmt),
             "level": record.levelname.lower(),
+            **self._process,
             "logger": record.name,
             "message": record.getMessage(),
         }

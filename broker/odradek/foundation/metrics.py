@@ -1,8 +1,7 @@
 """Every metric, declared once: its name, kind, labels and meaning; and the samples that a scrape collects.
 
-Components count with plain integers and do not import this module. The process registers sources. A source is a
-function that a scrape calls and that yields samples of declared metrics, `REQUESTS.sample(n, api)`. So counting costs
-an addition, and the scrape pays for the rest.
+Components count with plain integers and do not import this module. A source is a function of the process that a scrape
+calls. It yields samples, `REQUESTS.sample(n, api)`. So counting costs an addition, and the scrape pays for the rest.
 
 `odradek.foundation.exposition` writes samples with prometheus_client, which a broker without `--admin` never imports.
 """
@@ -13,6 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from odradek.foundation import machine_metrics as machine_metrics
 from odradek.foundation import mirror_metrics as mirror_metrics
 from odradek.foundation import share_metrics as share_metrics
 from odradek.foundation import telemetry_metrics as telemetry_metrics

@@ -12,7 +12,7 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
 
 from odradek.foundation.limits import (
@@ -101,6 +101,13 @@ class SystemNetwork:
         backlog: int = LISTEN_BACKLOG_DEFAULT,
         arrive: Arrive | None = None,
     ) -> ListeningSockets:
+        sockets = await self.bind(host=host, port=port, backlog=backlog)
+        return _SystemListeningSockets(sockets, protocol_factory, admission, self._send_buffer_bytes, arrive)
+
+    async def bind(
+        self, *, host: str, port: int, backlog: int = LISTEN_BACKLOG_DEFAULT
+    ) -> list[socket.socket]:
+        """The sockets that listen on every address of `host`, as `listen` has them. Raises OSError."""
         try:
             infos = await asyncio.get_running_loop().getaddrinfo(
                 host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -123,7 +130,7 @@ class SystemNetwork:
             for opened in sockets:
                 opened.close()
             raise
-        return _SystemListeningSockets(sockets, protocol_factory, admission, self._send_buffer_bytes, arrive)
+        return sockets
 
     def _socket(
         self, family: int, address: tuple[object, ...], backlog: int, *, is_only: bool
@@ -148,6 +155,29 @@ class SystemNetwork:
         self, protocol_factory: ProtocolFactory, *, host: str, port: int
     ) -> tuple[asyncio.Transport, Any]:
         return await asyncio.get_running_loop().create_connection(protocol_factory, host, port)
+
+
+class SharingNetwork(SystemNetwork):
+    """As `SystemNetwork`; each listener also accepts what comes to sockets that other processes listen at too.
+
+    `shared` are these sockets, a row for each call of `listen` in the order of the calls.
+    """
+
+    def __init__(
+        self,
+        shared: Iterable[Sequence[socket.socket]],
+        *,
+        send_buffer_bytes: int = -1,
+        receive_buffer_bytes: int = -1,
+    ) -> None:
+        super().__init__(send_buffer_bytes=send_buffer_bytes, receive_buffer_bytes=receive_buffer_bytes)
+        self._shared = iter(shared)
+
+    async def bind(
+        self, *, host: str, port: int, backlog: int = LISTEN_BACKLOG_DEFAULT
+    ) -> list[socket.socket]:
+        own = await super().bind(host=host, port=port, backlog=backlog)
+        return [*own, *next(self._shared, ())]
 
 
 class _SystemListeningSockets:

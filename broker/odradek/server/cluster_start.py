@@ -16,8 +16,10 @@ from typing import Protocol
 from odradek.foundation.errors import OdradekError, SettingError
 from odradek.foundation.scheduling import SHORT_NANOSECONDS, ask_for_slices
 from odradek.foundation.settings.broker_settings import Settings
+from odradek.network.network import SharingNetwork
 from odradek.server import late
 from odradek.server.garbage import searches_at_quiet_moments
+from odradek.server.member import Address, MachineMember, watch_parent
 from odradek.server.start import (
     EXIT_CLEAN,
     EXIT_FAILED,
@@ -28,8 +30,6 @@ from odradek.server.start import (
 )
 
 logger = logging.getLogger(__name__)
-
-Address = tuple[str, int]
 
 
 class _Server(Protocol):
@@ -49,14 +49,24 @@ class _Http(_Server, Protocol):
 
 
 def run_broker(
-    settings: Settings, *, registry: str, admin: Address | None = None, linger_seconds: float = 0.0
+    settings: Settings,
+    *,
+    registry: str,
+    admin: Address | None = None,
+    linger_seconds: float = 0.0,
+    machine: MachineMember | None = None,
 ) -> int:
     """Serve until a signal; returns the exit code.
 
     `admin` is (host, port) of the HTTP server. After a controlled stop the process stays for `linger_seconds`, so that
-    it refuses connections of clients that still have its address.
+    it refuses connections of clients that still have its address. With `machine` it is one of several processes, and
+    stops when the one that started it has ended.
     """
-    return run_loop(_serve_broker(settings, registry=registry, admin=admin, linger_seconds=linger_seconds))
+    return run_loop(
+        _serve_broker(
+            settings, registry=registry, admin=admin, linger_seconds=linger_seconds, machine=machine
+        )
+    )
 
 
 def run_controller(settings: Settings, *, registry: str, admin: Address | None = None) -> int:
@@ -65,14 +75,30 @@ def run_controller(settings: Settings, *, registry: str, admin: Address | None =
 
 
 async def _serve_broker(
-    settings: Settings, *, registry: str, admin: Address | None, linger_seconds: float
+    settings: Settings,
+    *,
+    registry: str,
+    admin: Address | None,
+    linger_seconds: float,
+    machine: MachineMember | None,
 ) -> int:
     ending = _Ending()
+    network = None
+    if machine is not None:
+        admin = machine.admin
+        network = SharingNetwork(
+            machine.listening,
+            send_buffer_bytes=settings.socket_send_buffer_bytes,
+            receive_buffer_bytes=settings.socket_receive_buffer_bytes,
+        )
+        watch_parent(ending.fail)
     broker = late.BrokerProcess(
-        settings, control=late.ClusterControl(registry=registry, on_fatal=ending.fail)
+        settings, control=late.ClusterControl(registry=registry, on_fatal=ending.fail), network=network
     )
 
     def make_http(address: Address) -> _Http:
+        if machine is not None:
+            return late.MachineAdminServer(broker, machine)
         return late.ClusterAdminServer(broker, host=address[0], port=address[1])
 
     def ready() -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from odradek.server.http.admin import guard_of as guard_of
     from odradek.server.http.cluster_admin import ClusterAdminServer as ClusterAdminServer
     from odradek.server.http.cluster_metrics import register_controller as register_controller
+    from odradek.server.http.machine_admin import MachineAdminServer as MachineAdminServer
     from odradek.server.http.mirror_admin import MirrorAdminServer as MirrorAdminServer
 else:
     __getattr__ = open_late(
@@ -30,6 +31,7 @@ else:
             "guard_of": "odradek.server.http.admin",
             "ClusterAdminServer": "odradek.server.http.cluster_admin",
             "register_controller": "odradek.server.http.cluster_metrics",
+            "MachineAdminServer": "odradek.server.http.machine_admin",
             "MirrorAdminServer": "odradek.server.http.mirror_admin",
         },
     )

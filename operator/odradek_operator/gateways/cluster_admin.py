@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import re
 import ssl
 from collections.abc import Collection, Mapping, Sequence
@@ -19,7 +20,6 @@ import aiohttp
 from odradek.client.admin.brokers import BrokerAdmin
 from odradek.client.admin.disks import directories
 from odradek.client.admin.logs import LogAdmin
-from odradek.client.admin.plans import plan_drain
 from odradek.client.results import AlterOperation, ConfigChange, ConfigSource, ResourceType
 from odradek.foundation.errors import BrokerIdNotRegistered, InvalidRequest, OdradekError
 from odradek_operator.foundation.keys import Key
@@ -40,7 +40,8 @@ ANSWER_BYTES_MAX: Final = 256 * 1024
 HTTP_SECONDS_MAX: Final = 5.0
 _MODE: Final = re.compile(r"^Mode: (\w+)$", re.MULTILINE)
 _MEASURE: Final = re.compile(
-    r"^odradek_(is_controller|controller_followers|registry_connected) (\S+)$", re.MULTILINE
+    r"^odradek_(is_controller|controller_followers|registry_connected)(?:\{process=\"\d+\"\})? (\S+)$",
+    re.MULTILINE,
 )
 
 
@@ -222,7 +223,10 @@ class HttpClusterAdmin(HttpBalanceAdmin):
         answer = await self._get(host, port, "/metrics", cluster)
         if answer is None:
             return None
-        measured = {name: float(value) for name, value in _MEASURE.findall(answer)}
+        # Of several processes of a machine the one counts that is worst off.
+        measured: dict[str, float] = {}
+        for name, value in _MEASURE.findall(answer):
+            measured[name] = min(float(value), measured.get(name, math.inf))
         return Health(
             is_active_controller=measured.get("is_controller") == 1,
             followers=int(measured.get("controller_followers", 0)),
@@ -328,8 +332,7 @@ class HttpClusterAdmin(HttpBalanceAdmin):
 
     async def check_drain(self, bootstrap: str, leaving: Collection[int]) -> None:
         async with self._clients.connect_client(bootstrap) as client:
-            admin = BrokerAdmin(client)
-            plan_drain(await admin.reassignments.assignment(), await admin.racks(), leaving=leaving)
+            await BrokerAdmin(client).plan_drain(*leaving)
 
     async def drain_brokers(
         self, bootstrap: str, leaving: Collection[int], *, bytes_per_second: int | None

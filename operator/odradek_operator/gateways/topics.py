@@ -101,6 +101,10 @@ class BrokerTopics:
                 topics[name] = _actual_topic(info, config, moving)
         return TopicsSeen({broker.id: broker.rack for broker in cluster.brokers.values()}, topics)
 
+    async def find_machines(self) -> Mapping[int, str]:
+        """The machines of brokers that share one."""
+        return await self._admin.brokers.machines()
+
     async def _describe_configs(self, names: Sequence[str]) -> dict[str, list[ConfigEntry] | OdradekError]:
         found: dict[str, list[ConfigEntry] | OdradekError] = {}
         for some in _split(names, TOPICS_PER_REQUEST):

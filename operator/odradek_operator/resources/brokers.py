@@ -24,7 +24,7 @@ _TOTAL: Final = "(self.replicas + self.pools.map(pool, pool.replicas).sum())"
 _OWN_KEYS: Final = (
     "node.id", "broker.id", "log.dir", "log.dirs", "listeners", "advertised.listeners", "inter.broker.listener.name",
     "listener.security.protocol.map", "security.inter.broker.protocol", "controlled.shutdown.enable",
-    "cordoned.log.dirs", "admin.listener.name",
+    "cordoned.log.dirs", "admin.listener.name", "broker.machine", "broker.processes",
 )  # fmt: skip
 _REFUSED: Final = dict.fromkeys(_OWN_KEYS, "the operator sets it from spec.brokers and spec.listeners") | {
     "broker.rack": "set spec.brokers.rackLabel, and each broker takes its node's zone",

@@ -243,3 +243,22 @@ def test_every_in_sync_set_has_all_and_every_move_ends(seed: int) -> None:
     state = state._replace(isr=state.replicas)
     state = reassignment_steps.complete_move(state, live=live) or state
     assert not reassignment_steps.is_under_way(state)
+
+
+def test_a_machine_gets_no_second_replica() -> None:
+    machines = {1: "a", 2: "b", 3: "a", 4: "b"}
+
+    def check(before: PartitionImage, *wanted: int) -> None:
+        reassignment_steps.check_target(
+            WHERE, before, wanted, placeable=ALL, known=ALL, machines=machines, may_change_factor=True
+        )
+
+    check(partition((1, 2)), 3, 2)
+    check(partition((1, 2)), 3, 4)
+    with pytest.raises(InvalidReplicaAssignment, match="the brokers 1 and 3 run on one machine"):
+        check(partition((1, 2)), 1, 3)
+    # Both have it since before they were one machine, and may keep it until one of them gives it away.
+    check(partition((1, 3)), 3, 1)
+    check(partition((1, 3)), 1, 3, 5)
+    with pytest.raises(InvalidReplicaAssignment, match="run on one machine"):
+        check(begun(partition((1, 2)), 3, 2), 1, 3)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from odradek.foundation.errors import InvalidReplicationFactor
-from odradek.metadata.image.placement import place
+from odradek.foundation.errors import InvalidReplicaAssignment, InvalidReplicationFactor
+from odradek.metadata.image.placement import check_assignment, place
 
 
 @given(st.integers(1, 8), st.integers(1, 30), st.data(), st.integers(0, 2**32))
@@ -136,3 +136,73 @@ def test_no_partition_is_placed_while_all_brokers_are_away() -> None:
         place({}, away={1: None}, partition_count=1, replication_factor=1, rng=random.Random(1))
     with pytest.raises(InvalidReplicationFactor, match="only 2 broker"):
         place({1: None}, away={2: None}, partition_count=1, replication_factor=3, rng=random.Random(1))
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3)), min_size=1, max_size=4), st.data())
+def test_a_machine_never_has_two_replicas_of_a_partition(
+    rows: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    """Each row is a rack with so many machines, of so many brokers each; some brokers are away."""
+    racks: dict[int, str | None] = {}
+    machines: dict[int, str] = {}
+    for rack, (machine_count, brokers) in enumerate(rows):
+        for number in range(machine_count * brokers):
+            machines[len(racks)] = f"{rack}-{number % machine_count}"
+            racks[len(racks)] = f"rack {rack}"
+    away = data.draw(st.sets(st.sampled_from(sorted(racks)), max_size=len(racks) - 1))
+    factor = data.draw(st.integers(1, len(set(machines.values()))))
+    placed = place(
+        {one: rack for one, rack in racks.items() if one not in away},
+        away={one: rack for one, rack in racks.items() if one in away},
+        machines=machines,
+        partition_count=12,
+        replication_factor=factor,
+        rng=random.Random(data.draw(st.integers(0, 2**32))),
+    )
+    machines_of_rack = {f"rack {rack}": count for rack, (count, _) in enumerate(rows)}
+    for replicas in placed:
+        assert len(replicas) == len({machines[one] for one in replicas}) == factor
+        taken = Counter(racks[one] for one in replicas)
+        # A rack has more than another only where all machines of the other have a replica.
+        assert all(
+            taken[rack] >= max(taken.values()) - 1 or taken[rack] == count
+            for rack, count in machines_of_rack.items()
+        )
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_brokers_of_equal_machines_get_equally_much(processes: int) -> None:
+    machines = {
+        number + 10_000 * process: str(number) for number in range(1, 5) for process in range(processes)
+    }
+    placed = place(
+        dict.fromkeys(machines),
+        machines=machines,
+        partition_count=60 * processes,
+        replication_factor=3,
+        rng=random.Random(7),
+    )
+    leaders = Counter(replicas[0] for replicas in placed)
+    assert set(leaders.values()) == {15}
+    replicas = Counter(broker for one in placed for broker in one)
+    assert max(replicas.values()) - min(replicas.values()) <= 10
+
+
+def test_more_replicas_than_machines_are_refused() -> None:
+    machines = {1: "a", 2: "a", 3: "b"}
+    with pytest.raises(InvalidReplicationFactor, match="run on 2 machines, and no machine has two replicas"):
+        place(
+            dict.fromkeys(machines),
+            machines=machines,
+            partition_count=1,
+            replication_factor=3,
+            rng=random.Random(1),
+        )
+
+
+def test_a_given_assignment_has_a_machine_once() -> None:
+    machines = {1: "a", 2: "a", 3: "b"}
+    known: dict[int, str | None] = dict.fromkeys(machines)
+    check_assignment([(1, 3), (3, 2)], brokers=known, active=known, machines=machines)
+    with pytest.raises(InvalidReplicaAssignment, match="several run on one machine"):
+        check_assignment([(1, 3), (1, 2)], brokers=known, active=known, machines=machines)

@@ -67,3 +67,17 @@ def test_whatever_there_is_comes_out_with_so_many_distinct_replicas(data: st.Dat
         assert set(after) <= ids
         if before.leader >= 0:
             assert before.leader in after
+
+
+def test_a_machine_gets_no_second_replica() -> None:
+    machines = {1: "a", 10_001: "a", 2: "b", 10_002: "b"}
+    brokers = dict.fromkeys(machines)
+    moves = with_replicas(
+        [partition(number, broker) for number, broker in enumerate(brokers)],
+        2,
+        brokers=brokers,
+        machines=machines,
+    )
+    assert all({machines[broker] for broker in replicas} == {"a", "b"} for replicas in moves.values())
+    with pytest.raises(ValueError, match="3 replicas need 3 machines, and the cluster has 2"):
+        with_replicas([partition(0, 1)], 3, brokers=brokers, machines=machines)

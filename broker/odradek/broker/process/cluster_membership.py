@@ -87,6 +87,7 @@ class ClusterMembership:
             protocols={endpoint.listener_name: endpoint.security_protocol for endpoint in endpoints},
             identity=self._log_manager.directories.directory_id(self._log_manager.directories.paths[0]),
             rack=settings.broker_rack,
+            machine=settings.broker_machine,
             min_in_sync=settings.min_insync_replicas,
         )
         callbacks = RegistrationCallbacks(

@@ -66,7 +66,7 @@ _STALE_BROKER_EPOCH: Final = error_code(StaleBrokerEpoch())
 _CREATE_TOPICS_VERSION: Final = 7
 _ALTER_PARTITION_VERSION: Final = 3
 # A number of brokers above any replication factor: a cluster that is still growing must not cap it.
-_BROKERS_ENOUGH: Final = 1 << 15
+_MACHINES_ENOUGH: Final = 1 << 15
 _RESOURCE_TYPES: Final = {
     ResourceKind.TOPIC: ConfigResourceType.TOPIC,
     ResourceKind.BROKER: ConfigResourceType.BROKER,
@@ -222,7 +222,7 @@ class RemoteController:
     def _default_topic(self, name: str) -> dict[str, object]:
         settings = self._current_settings()
         if is_internal_topic(name):
-            new = internal_topic(name, settings=settings, broker_count=_BROKERS_ENOUGH)
+            new = internal_topic(name, settings=settings, machine_count=_MACHINES_ENOUGH)
         else:
             new = NewTopic(name, settings.num_partitions, settings.default_replication_factor)
         return _topic_fields(new)

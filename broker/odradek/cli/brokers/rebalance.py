@@ -45,6 +45,11 @@ PERCENT = 100
     metavar="SECONDS",
     help="Measure bytes in and out for so long, and level them too.",
 )
+@click.option(
+    "--within-machines",
+    is_flag=True,
+    help="Level the brokers of each machine among themselves: no record leaves its machine.",
+)
 @click.option("--wait", is_flag=True, help="Wait for the end, as the command does without it.")
 @session_options
 @run_in("odradek.cli.brokers.rebalance_run")
@@ -52,7 +57,9 @@ def rebalance() -> None:
     """Level the load of brokers: racks, bytes on disks, replicas, leaders, bytes in and out, in this order.
 
     Brokers within the tolerance are left alone, and as few bytes as possible move. With IDs only those brokers are
-    given replicas. Bytes in and out count with --sample-seconds; they are read from logs and groups' offsets.
+    given replicas. Bytes in and out count with --sample-seconds; they are read from logs and groups' offsets. A single
+    broker that has become a machine of several (`odradek broker --processes`) shares its replicas with the others by
+    --within-machines.
 
     Partitions move in batches, and the command waits for each. Ctrl-C begins no further batch; what is moving arrives
     without the command. The same command resumes, and --stop takes back what has not arrived.
@@ -62,5 +69,6 @@ def rebalance() -> None:
       odradek brokers rebalance --plan
       odradek brokers rebalance --plan --sample-seconds 60
       odradek brokers rebalance 4 5 --throttle 50000000
+      odradek brokers rebalance --within-machines --plan
       odradek brokers rebalance --stop
     """

@@ -23,6 +23,7 @@ from odradek.cli.shared.output import (
 from odradek.client.admin.balance_plans import plan_balance
 from odradek.client.admin.balance_values import BalancePlan, BalanceTolerance, BrokerTotals, ClusterLoad
 from odradek.client.admin.brokers import BrokerAdmin
+from odradek.client.admin.machine_balance import plan_within_machines
 from odradek.client.client import Client
 from odradek.foundation.errors import ElectionNotNeeded
 from odradek.foundation.ids import TopicPartition
@@ -38,6 +39,7 @@ def rebalance(
     batch: int,
     tolerance: float,
     sample_seconds: float,
+    within_machines: bool,
     wait: bool,
 ) -> None:
     if is_planned and stop:
@@ -54,7 +56,8 @@ def rebalance(
         for broker, reason in load.silent.items():
             print_error(f"broker {broker} takes no part: {reason}")
         allowed = BalanceTolerance(share=tolerance / PERCENT)
-        plan = await asyncio.to_thread(plan_balance, load, allowed)
+        plan_load = plan_within_machines if within_machines else plan_balance
+        plan = await asyncio.to_thread(plan_load, load, allowed)
         resumed = 0 if is_planned else await _run(admin, plan, throttle=throttle, batch=batch)
         return load, plan, resumed
 

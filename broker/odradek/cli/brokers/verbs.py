@@ -36,7 +36,8 @@ def list_brokers() -> None:
     """Show the live brokers and their partitions and disks.
 
     PREFERRED is the number of partitions whose preferred leader is the broker. DISK is free and total bytes of its log
-    directories, and which are full or failed. A broker refuses records for a full directory.
+    directories, and which are full or failed. A broker refuses records for a full directory. MACHINE is there where
+    brokers share machines.
 
     \b
     Examples:
@@ -65,14 +66,23 @@ def api_versions() -> None:
 
 
 @brokers.command()
-@broker_argument
+@click.argument(
+    "broker_ids",
+    type=click.IntRange(min=0),
+    metavar="ID…",
+    nargs=-1,
+    required=True,
+    shell_complete=complete_brokers,
+)
 @dry_run_option
 @throttle_option
 @wait_option
 @session_options
 @run_in("odradek.cli.brokers.verbs_run")
 def drain() -> None:
-    """Move all replicas off a broker, and give it no new ones.
+    """Move all replicas off brokers, and give them no new ones.
+
+    Replicas stay on a machine that has other brokers, so name all brokers of a machine that is taken out.
 
     The moves continue without this command. `odradek brokers drained` shows their progress, and when the broker can be
     removed. `odradek brokers undrain` reverses the drain. A broker that is down can be drained too, as long as other
@@ -82,6 +92,7 @@ def drain() -> None:
     Examples:
       odradek brokers drain 4 --dry-run
       odradek brokers drain 4 --throttle 50000000 --wait
+      odradek brokers drain 1 10001
     """
 
 

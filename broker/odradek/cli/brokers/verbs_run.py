@@ -21,12 +21,15 @@ def list_brokers(session: CommandSession, *, watch: float | None) -> int:
 
 
 def _show_brokers(session: CommandSession, found: list[BrokerLoad]) -> None:
+    # Most clusters have a broker on each machine, and need no column for it.
+    machines = ("MACHINE",) if any(one.machine for one in found) else ()
     show(
         session.output,
-        headers=("ID", "ADDRESS", "RACK", "REPLICAS", "LEADS", "PREFERRED", "CORDONED", "DISK"),
+        headers=("ID", *machines, "ADDRESS", "RACK", "REPLICAS", "LEADS", "PREFERRED", "CORDONED", "DISK"),
         rows=[
             (
                 one.id,
+                *((one.machine,) if machines else ()),
                 str(Address(one.host, one.port)),
                 one.rack,
                 one.replicas,
@@ -35,7 +38,7 @@ def _show_brokers(session: CommandSession, found: list[BrokerLoad]) -> None:
                 warning(True) if one.is_cordoned else False,
                 disk_cell(one.log_directories) if one.error is None else bad(one.error),
             )
-            for one in found
+            for one in sorted(found, key=lambda one: (one.machine or "", one.id))
         ],
         document=[
             plain(one) | {"log_directories": list(map(directory_document, one.log_directories))}
@@ -51,14 +54,14 @@ def api_versions(session: CommandSession, *, broker_ids: tuple[int, ...], compar
 
 
 def drain(
-    session: CommandSession, *, broker_id: int, dry_run: bool, throttle: int | None, wait: bool
+    session: CommandSession, *, broker_ids: tuple[int, ...], dry_run: bool, throttle: int | None, wait: bool
 ) -> None:
     async def work(client: Client) -> tuple[Plan, Plan]:
         admin = BrokerAdmin(client)
         before = await admin.reassignments.assignment()
         if dry_run:
-            return await admin.plan_drain(broker_id), before
-        plan = await admin.drain(broker_id, bytes_per_second=throttle)
+            return await admin.plan_drain(*broker_ids), before
+        plan = await admin.drain(*broker_ids, bytes_per_second=throttle)
         if wait:
             await wait_until_ended(admin, plan)
         return plan, before

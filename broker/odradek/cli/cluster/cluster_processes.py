@@ -1,21 +1,13 @@
-"""`odradek broker` and `odradek controller`: one process of a cluster."""
+"""`odradek broker` and `odradek controller`: one process of a cluster, or one machine of several brokers."""
 
 from __future__ import annotations
-
-import logging
-from functools import partial
-from typing import Any, Protocol
 
 import click
 
 from odradek.cli.cluster.start import start_options
-from odradek.cli.cluster.start_options import LOG_FORMATS, LOG_LEVELS, StartArguments
-from odradek.cli.cluster.start_run import LISTEN_DEFAULT, configure_logging, entries_of, host_and_port
-from odradek.foundation.errors import SettingError
-from odradek.foundation.settings.broker_settings import Settings
+from odradek.foundation.machine_limits import PROCESSES_MAX
+from odradek.foundation.verb_groups import run_in
 
-CONNECT_KEY = "zookeeper.connect"
-CONTROLLER_LISTEN_DEFAULT = "127.0.0.1:9093"
 LINGER_SECONDS_MAX = 60
 
 _zookeeper_option = click.option(
@@ -25,15 +17,16 @@ _zookeeper_option = click.option(
 )
 
 
-class Run(Protocol):
-    """`server.cluster_start.run_broker` or `run_controller`."""
-
-    def __call__(self, settings: Settings, *, registry: str, admin: tuple[str, int] | None = None) -> int: ...
-
-
 @click.command()
 @_zookeeper_option
 @start_options(without=("hints",))
+@click.option(
+    "--processes",
+    metavar="N",
+    type=click.IntRange(1, PROCESSES_MAX),
+    help="Run so many brokers, each a process with a core of its own (broker.processes). To the cluster they are one "
+    "machine. Default: 1.",
+)
 @click.option(
     "--linger",
     metavar="SECONDS",
@@ -43,7 +36,8 @@ class Run(Protocol):
     "and clients that reconnect to a missing address wait. While the process stays, they are refused at once and ask "
     f"another broker. At most {LINGER_SECONDS_MAX}. Default: 0.",
 )
-def broker(linger: float, **given: Any) -> int:
+@run_in("odradek.cli.cluster.cluster_processes_run")
+def broker() -> None:
     """Run one broker of a cluster until SIGTERM or Ctrl-C.
 
     It registers itself in ZooKeeper under its id, follows the active controller, and prints one line, `ready …`, once
@@ -54,16 +48,18 @@ def broker(linger: float, **given: Any) -> int:
     then lead its partitions. A disk that fills up later does not end it: the broker refuses records until there is
     room, and serves reads.
 
+    With --processes the brokers share the machine's port: clients bootstrap from it, and reach broker n at the port
+    + 100 n. Broker n has the id + 10000 (n - 1) and the folder process.n in each log directory; the first one has the
+    id and the directory. No two replicas of a partition are on one machine. /metrics and /readyz answer for all. A
+    process that ends is started again; one that ends five times in ten minutes ends the machine.
+
     \b
     Examples:
       odradek broker --id 1 --zookeeper zk1:2181,zk2:2181,zk3:2181/odradek --data /var/lib/odradek
       odradek broker --id 2 --zookeeper zk1:2181 --listen 0.0.0.0:9092 --advertise broker-2:9092
       odradek broker --config server.properties --admin 0.0.0.0:8080
+      odradek broker --id 1 --zookeeper zk1:2181 --listen 0.0.0.0:9092 --advertise broker-1:9092 --processes 4
     """
-    from odradek.server.cluster_start import run_broker
-
-    serve = partial(run_broker, linger_seconds=linger)
-    return _run(serve, listen_default=LISTEN_DEFAULT, **given)
 
 
 @click.command()
@@ -74,7 +70,8 @@ def broker(linger: float, **given: Any) -> int:
     listen="Where to listen for brokers; port 0 takes a free one. Default: 127.0.0.1:9093.",
     advertise="The address that brokers connect to, when it differs from --listen.",
 )
-def controller(**given: Any) -> int:
+@run_in("odradek.cli.cluster.cluster_processes_run")
+def controller() -> None:
     """Run one controller of a cluster until SIGTERM or Ctrl-C.
 
     Several may run: one is active, the others stand by. The active one creates topics, elects the partitions' leaders
@@ -87,30 +84,3 @@ def controller(**given: Any) -> int:
                          --advertise controller-1:9093
       odradek controller --config controller.properties --admin 0.0.0.0:8080
     """
-    from odradek.server.cluster_start import run_controller
-
-    return _run(run_controller, listen_default=CONTROLLER_LISTEN_DEFAULT, **given)
-
-
-def _run(serve: Run, *, zookeeper: str | None, listen_default: str, **given: Any) -> int:
-    """Read the settings and serve until a signal. Raises SettingError for wrong settings."""
-    configure_logging(given.pop("log_level") or LOG_LEVELS[1], given.pop("log_format") or LOG_FORMATS[0])
-    arguments = StartArguments(**given)
-    entries = entries_of(arguments, listen_default=listen_default)
-    if zookeeper is not None:
-        entries[CONNECT_KEY] = zookeeper
-    registry = entries.get(CONNECT_KEY, "")
-    if not registry:
-        raise SettingError(
-            "a cluster needs ZooKeeper: give --zookeeper HOST:PORT, or zookeeper.connect in the file; "
-            "`odradek cluster` starts one for development, `odradek start` needs none"
-        )
-    settings = Settings(entries)
-    logger = logging.getLogger("odradek.start")
-    for warning in settings.warnings:
-        logger.warning("%s", warning)
-    unused = [key for key in settings.unused if not key.startswith("zookeeper.")]
-    if unused:
-        logger.info("settings without effect here: %s", ", ".join(unused))
-    admin = None if arguments.admin is None else host_and_port(arguments.admin)
-    return serve(settings, registry=registry, admin=admin)

@@ -119,13 +119,14 @@ def host_and_port(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def configure_logging(level: str, log_format: str) -> None:
-    """Log to stderr, as text for people or as JSON lines."""
+def configure_logging(level: str, log_format: str, *, process: int | None = None) -> None:
+    """Log to stderr, as text for people or as JSON lines. `process` is the number of a machine's process."""
     formatter: TextLines | JsonLines
     if log_format == "json":
-        formatter = JsonLines()
+        formatter = JsonLines(process=process)
     else:
-        formatter = TextLines("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+        number = "" if process is None else f"[{process}] "
+        formatter = TextLines(f"%(asctime)s %(levelname)-7s {number}%(name)s: %(message)s")
     formatter.converter = time.gmtime
     formatter.default_time_format = "%Y-%m-%dT%H:%M:%S"
     formatter.default_msec_format = "%s.%03dZ"
@@ -143,6 +144,12 @@ def settings_of(arguments: StartArguments) -> Settings:
         raise SettingError(
             f"zookeeper.connect={connect} names a cluster's ZooKeeper, and `odradek start` runs a single node: "
             "use `odradek broker` to join the cluster, or remove the key"
+        )
+    processes = entries.get("broker.processes", "1")
+    if processes.strip() != "1":
+        raise SettingError(
+            f"broker.processes={processes} is for `odradek broker`, whose processes are members of a cluster on "
+            "ZooKeeper; `odradek start` is one process: remove the key"
         )
     _refuse_cluster_of_kraft(entries)
     return Settings(entries)

@@ -1,9 +1,9 @@
 """Plans that level the load of brokers, as pure functions: from a picture of the cluster to an ordered list of moves.
 
 The goals, in this order: racks, bytes on disks, replicas, leaders, bytes in, bytes out. A move for one goal never makes
-an earlier goal worse. Two rules are hard: no broker has a partition twice, and no partition is in fewer racks than
-before. The other goals hold within a tolerance. Brokers within it are left alone, and a move that gains little is not
-made. Of the moves that help, the planner takes those that gain most for a byte moved.
+an earlier goal worse. Two rules are hard: no broker and no machine has a partition twice, and no partition is in fewer
+racks than before. The other goals hold within a tolerance. Brokers within it are left alone, and a move that gains
+little is not made. Of the moves that help, the planner takes those that gain most for a byte moved.
 
 Bytes on disks are levelled by capacity where all capacities are known, else each broker gets as many. Leaders are
 preferred leaders, since those lead again by themselves. The same picture always gives the same plan, and the plan for
@@ -152,6 +152,7 @@ class _Levels:
         self._load = load
         self._steps_left = steps_max
         self._racks = {broker: one.rack or _NO_RACK for broker, one in load.brokers.items()}
+        self._machines = {broker: one.machine for broker, one in load.brokers.items() if one.machine}
         self._members = sorted(broker for broker, one in load.brokers.items() if one.takes_part)
         self._receivers = [broker for broker in self._members if load.brokers[broker].may_receive]
         # Partitions of all topics alternate, so that equal ones of a topic are not all moved.
@@ -386,6 +387,11 @@ class _Levels:
         """Whether a move keeps the hard rules, and the receiver has room."""
         replicas = self._now[number]
         if donor not in replicas or receiver in replicas:
+            return False
+        machine = self._machines.get(receiver)
+        if machine is not None and any(
+            self._machines.get(broker) == machine for broker in replicas if broker != donor
+        ):
             return False
         rest = {self._racks.get(broker, _NO_RACK) for broker in replicas if broker != donor}
         if self._racks[receiver] in rest and self._racks[donor] not in rest:

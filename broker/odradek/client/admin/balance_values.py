@@ -47,6 +47,7 @@ class BalancedBroker:
     """A live broker. `takes_part` is false for one that neither gives nor receives, as one that is being drained."""
 
     rack: str | None = None
+    machine: str | None = None
     capacity_bytes: int | None = None
     """The size of its volumes."""
     free_bytes: int | None = None

@@ -18,7 +18,7 @@ from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.disks import directories
 from odradek.client.admin.load_measuring import measure_load
 from odradek.client.admin.logs import LogAdmin
-from odradek.client.admin.plans import Plan, Racks
+from odradek.client.admin.plans import Machines, Plan, Racks
 from odradek.client.admin.reassignments import SIDES, OngoingReassignment, ReassignmentAdmin
 from odradek.client.checked_calls import checking_arguments
 from odradek.client.client import Client
@@ -31,6 +31,8 @@ from odradek.wire.protocol.api import ApiKey
 UNREGISTER_VERSIONS: Final = (0, 0)
 CORDON_KEY: Final = "cordoned.log.dirs"
 EVERY_DIRECTORY: Final = "*"
+MACHINE_KEY: Final = "broker.machine"
+_PLACEMENT_KEYS: Final = (CORDON_KEY, MACHINE_KEY)
 
 
 class MovesRefused(RequestError):
@@ -53,6 +55,8 @@ class BrokerLoad:
     """Its log directories, without their replicas."""
     error: str | None = None
     """Why it does not report its disks."""
+    machine: str | None = None
+    """The machine that it shares with other brokers, if it has a name (`broker.machine`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,15 @@ class DrainProgress:
         return self.replicas > self.moving
 
 
+@dataclass(frozen=True, slots=True)
+class _Placement:
+    """Where replicas may go: the racks of live brokers without a cordon, and the machines of all live ones."""
+
+    racks: dict[int, str | None]
+    cordoned: set[int]
+    machines: dict[int, str]
+
+
 @checking_arguments()
 class BrokerAdmin:
     """The admin calls for brokers."""
@@ -90,7 +103,7 @@ class BrokerAdmin:
 
     async def list(self) -> list[BrokerLoad]:
         """The live brokers, by id."""
-        cordoned = await self._find_cordoned()
+        known = await self._read_placement()
         cluster = await self._client.with_retries(lambda: self._client.refresh(None))
         partitions = [one for topic in cluster.topics.values() for one in topic.partitions]
         disks = await directories(self._client, cluster.brokers, partitions=())
@@ -100,7 +113,8 @@ class BrokerAdmin:
                 host=broker.address.host,
                 port=broker.address.port,
                 rack=broker.rack,
-                is_cordoned=broker.id in cordoned,
+                machine=known.machines.get(broker.id),
+                is_cordoned=broker.id in known.cordoned,
                 replicas=sum(broker.id in one.replicas for one in partitions),
                 leaders=sum(broker.id == one.leader for one in partitions),
                 preferred_leaders=sum(broker.id == next(iter(one.replicas), None) for one in partitions),
@@ -126,49 +140,66 @@ class BrokerAdmin:
         # Not through the broker itself, which may be down.
         await self._configs.alter_all(ResourceType.BROKER, {str(broker_id): [change]})
 
-    async def _find_cordoned(self) -> set[int]:
+    async def _read_placement(self) -> _Placement:
         cluster = await self._client.with_retries(lambda: self._client.refresh(()))
-        found: set[int] = set()
-        for broker_id in cluster.brokers:
-            entries = await self._configs.describe(ResourceType.BROKER, str(broker_id), keys=[CORDON_KEY])
-            if any(entry.value == EVERY_DIRECTORY for entry in entries):
-                found.add(broker_id)
+        found = _Placement({}, set(), {})
+        for broker in cluster.brokers.values():
+            entries = await self._configs.describe(ResourceType.BROKER, str(broker.id), keys=_PLACEMENT_KEYS)
+            values = {entry.name: entry.value for entry in entries}
+            if values.get(CORDON_KEY) == EVERY_DIRECTORY:
+                found.cordoned.add(broker.id)
+            else:
+                found.racks[broker.id] = broker.rack
+            # A Kafka has no such setting.
+            if machine := values.get(MACHINE_KEY):
+                found.machines[broker.id] = machine
         return found
 
     async def racks(self) -> Racks:
         """The racks of the live brokers that may receive replicas."""
-        cordoned = await self._find_cordoned()
-        brokers = self._client.cluster.brokers
-        return {broker.id: broker.rack for broker in brokers.values() if broker.id not in cordoned}
+        return (await self._read_placement()).racks
+
+    async def machines(self) -> Machines:
+        """The machines of the live brokers that have a name for theirs (`broker.machine`)."""
+        return (await self._read_placement()).machines
 
     # --- drain ---------------------------------------------------------------------------------------------------
 
-    async def plan_drain(self, broker_id: int) -> Plan:
-        """The moves that a drain needs. Raises InvalidReplicationFactor when too few other brokers are left."""
+    async def plan_drain(self, broker_id: int, *others: int) -> Plan:
+        """The moves that a drain of all these brokers needs. They stay on a machine where brokers of it are left.
+
+        Raises InvalidReplicationFactor when too few other brokers are left.
+        """
+        known = await self._read_placement()
         return plans.plan_drain(
-            await self.reassignments.assignment(), await self.racks(), leaving={broker_id}
+            await self.reassignments.assignment(),
+            known.racks,
+            leaving={broker_id, *others},
+            machines=known.machines,
         )
 
-    async def drain(self, broker_id: int, *, bytes_per_second: int | None = None) -> Plan:
-        """Cordon the broker and begin to move all its replicas. A second call moves the replicas that came since, or
+    async def drain(self, broker_id: int, *others: int, bytes_per_second: int | None = None) -> Plan:
+        """Cordon the brokers and begin to move all their replicas. A second call moves the replicas that came since, or
         that the first one left, and gives the new throttle to the moves under way. The plan has both.
 
         `bytes_per_second` limits what each broker sends and fetches for the drain (`lift_throttles` at the end). Raises
         InvalidReplicationFactor when too few other brokers are left (nothing is changed then), InvalidRequest,
         MovesRefused.
         """
-        await self.plan_drain(broker_id)
-        await self.cordon(broker_id)
+        leaving = {broker_id, *others}
+        await self.plan_drain(*leaving)
+        for one in sorted(leaving):
+            await self.cordon(one)
         # Planned again: topics may have been created before the cordon.
-        plan = await self.plan_drain(broker_id)
+        plan = await self.plan_drain(*leaving)
         under_way = await self.reassignments.under_way()
-        plan |= {where: one.target for where, one in under_way.items() if broker_id in one.removing}
+        plan |= {where: one.target for where, one in under_way.items() if leaving.intersection(one.removing)}
         return await self.execute(plan, bytes_per_second=bytes_per_second)
 
     async def drain_progress(self, broker_id: int) -> DrainProgress:
         """The progress of a drain. A broker that is down counts as cordoned."""
         is_live = broker_id in (await self._client.with_retries(lambda: self._client.refresh(()))).brokers
-        cordoned = await self._find_cordoned() if is_live else {broker_id}
+        cordoned = (await self._read_placement()).cordoned if is_live else {broker_id}
         moving = {
             where: one
             for where, one in (await self.reassignments.under_way()).items()
@@ -231,17 +262,20 @@ class BrokerAdmin:
 
         Raises BrokerNotAvailable for one of `onto` that is down or cordoned.
         """
-        racks = await self._check_receivers(onto)
-        return plans.plan_spread(await self.reassignments.assignment(), racks, onto=onto)
+        known = await self._check_receivers(onto)
+        return plans.plan_spread(
+            await self.reassignments.assignment(), known.racks, onto=onto, machines=known.machines
+        )
 
-    async def _check_receivers(self, onto: Collection[int] | None) -> Racks:
-        racks = await self.racks()
-        missing = sorted(set(onto or ()) - racks.keys())
+    async def _check_receivers(self, onto: Collection[int] | None) -> _Placement:
+        known = await self._read_placement()
+        missing = sorted(set(onto or ()) - known.racks.keys())
         if missing:
             raise BrokerNotAvailable(
-                f"the brokers {missing} are not live or are cordoned; brokers that can take replicas: {sorted(racks)}"
+                f"the brokers {missing} are not live or are cordoned; brokers that can take replicas: "
+                f"{sorted(known.racks)}"
             )
-        return racks
+        return known
 
     async def measure_load(
         self, onto: Collection[int] | None = None, *, sample_seconds: float = 0.0
@@ -251,11 +285,12 @@ class BrokerAdmin:
 
         Raises BrokerNotAvailable for one of `onto` that is down or cordoned.
         """
-        await self._check_receivers(onto)
+        known = await self._check_receivers(onto)
         return await measure_load(
             self._client,
             moving=await self.reassignments.under_way(),
-            cordoned=await self._find_cordoned(),
+            cordoned=known.cordoned,
+            machines=known.machines,
             onto=onto,
             sample_seconds=sample_seconds,
         )
@@ -277,7 +312,7 @@ class BrokerAdmin:
         """The moves under way that may be a rebalance's: none that empties a cordoned broker, or changes the number of
         a partition's replicas.
         """
-        cordoned = await self._find_cordoned()
+        cordoned = (await self._read_placement()).cordoned
         return {
             where: one
             for where, one in (await self.reassignments.under_way()).items()
@@ -304,7 +339,10 @@ class BrokerAdmin:
         for topic in topics:
             cluster.topic(topic)
         everything = await self.reassignments.assignment()
-        return plans.plan_factor(everything, await self.racks(), topics=topics, factor=factor)
+        known = await self._read_placement()
+        return plans.plan_factor(
+            everything, known.racks, topics=topics, factor=factor, machines=known.machines
+        )
 
     async def execute(
         self, plan: Plan, *, bytes_per_second: int | None = None, may_change_factor: bool = True

@@ -35,6 +35,7 @@ async def measure_load(
     *,
     moving: Mapping[TopicPartition, OngoingReassignment],
     cordoned: Collection[int],
+    machines: Mapping[int, str],
     onto: Collection[int] | None = None,
     sample_seconds: float = 0.0,
 ) -> ClusterLoad:
@@ -56,6 +57,7 @@ async def measure_load(
         room = None if isinstance(answer, OdradekError) else volumes(answer)
         brokers[broker.id] = BalancedBroker(
             rack=broker.rack,
+            machine=machines.get(broker.id),
             capacity_bytes=room[0] if room else None,
             free_bytes=room[1] - coming[broker.id] if room else None,
             takes_part=broker.id not in cordoned and not isinstance(answer, OdradekError),

@@ -4,8 +4,9 @@
     spread    brokers with more replicas give some to those with fewer, as after brokers were added
     factor    partitions get more replicas, or fewer
 
-All plans follow the same rules. A partition has no broker twice, and its replicas are in at least as many racks as
-before. Moves are as few as possible. Brokers get equally many replicas and, among the partitions that move, equally
+All plans follow the same rules. A partition has no broker twice, and no machine where brokers share machines. Its
+replicas are in at least as many racks as before. What leaves a broker goes to another one of its machine if it can.
+Moves are as few as possible. Brokers get equally many replicas and, among the partitions that move, equally
 many preferred leaders. The same input always gives the same plan. Replicas are counted, not bytes.
 
 What it leaves out: requests to brokers (`reassignments`, `brokers`).
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from odradek.foundation.errors import InvalidReplicationFactor
@@ -27,31 +29,42 @@ Plan = dict[TopicPartition, tuple[int, ...]]
 """The new replicas of the partitions that change."""
 Racks = Mapping[int, str | None]
 """The racks of the brokers that may receive replicas."""
+Machines = Mapping[int, str]
+"""The machines of the brokers that share one with others (`broker.machine`)."""
+_NO_MACHINES: Final[Machines] = MappingProxyType({})
 
 _NO_RACK: Final = ""
 
 
-def plan_drain(assignment: Assignment, racks: Racks, *, leaving: Collection[int]) -> Plan:
+def plan_drain(
+    assignment: Assignment, racks: Racks, *, leaving: Collection[int], machines: Machines = _NO_MACHINES
+) -> Plan:
     """Every replica on the `leaving` brokers moves to another broker. Raises InvalidReplicationFactor if too few
     brokers are left for a partition's replicas.
     """
     placement = _Placement(
-        assignment, {broker: rack for broker, rack in racks.items() if broker not in leaving}
+        assignment, {broker: rack for broker, rack in racks.items() if broker not in leaving}, machines
     )
     for where in _in_order(assignment):
         staying = [broker for broker in assignment[where] if broker not in leaving]
-        missing = len(assignment[where]) - len(staying)
-        for _ in range(missing):
-            staying.append(placement.choose(where, staying, wanted=len(assignment[where])))
+        left = [broker for broker in assignment[where] if broker in leaving]
+        for broker in left:
+            staying.append(placement.choose(where, staying, wanted=len(assignment[where]), instead_of=broker))
             placement.replicas[staying[-1]] += 1
-        if missing:
+        if left:
             placement.assign(where, tuple(staying))
     return placement.plan()
 
 
-def plan_spread(assignment: Assignment, racks: Racks, *, onto: Collection[int] | None = None) -> Plan:
+def plan_spread(
+    assignment: Assignment,
+    racks: Racks,
+    *,
+    onto: Collection[int] | None = None,
+    machines: Machines = _NO_MACHINES,
+) -> Plan:
     """The numbers of replicas of brokers differ by one at most. With `onto` only those brokers receive any."""
-    placement = _Placement(assignment, racks)
+    placement = _Placement(assignment, racks, machines)
     donors = _Donors(placement)
     receivers = set(racks if onto is None else onto) & racks.keys()
     while receivers:
@@ -61,11 +74,18 @@ def plan_spread(assignment: Assignment, racks: Racks, *, onto: Collection[int] |
     return placement.plan()
 
 
-def plan_factor(assignment: Assignment, racks: Racks, *, topics: Collection[str], factor: int) -> Plan:
+def plan_factor(
+    assignment: Assignment,
+    racks: Racks,
+    *,
+    topics: Collection[str],
+    factor: int,
+    machines: Machines = _NO_MACHINES,
+) -> Plan:
     """Every partition of `topics` gets `factor` replicas. Raises InvalidReplicationFactor."""
     if factor < 1:
         raise InvalidReplicationFactor(f"the replication factor is {factor}; it must be at least 1")
-    placement = _Placement(assignment, racks)
+    placement = _Placement(assignment, racks, machines)
     for where in _in_order(assignment):
         replicas = list(assignment[where])
         if where.topic not in topics or len(replicas) == factor:
@@ -87,9 +107,10 @@ def _in_order(assignment: Iterable[TopicPartition]) -> list[TopicPartition]:
 class _Placement:
     """An assignment that is changed, with the count of each broker."""
 
-    def __init__(self, assignment: Assignment, racks: Racks) -> None:
+    def __init__(self, assignment: Assignment, racks: Racks, machines: Machines) -> None:
         self.before = assignment
         self.racks = racks
+        self._machines = machines
         self.now = dict(assignment)
         self.replicas = Counter(broker for replicas in assignment.values() for broker in replicas)
         self._keeps_leader: set[TopicPartition] = set()
@@ -97,18 +118,38 @@ class _Placement:
     def rack(self, broker: int) -> str:
         return self.racks.get(broker) or _NO_RACK
 
-    def choose(self, where: TopicPartition, others: Collection[int], *, wanted: int) -> int:
-        """The best broker for one more replica besides `others`: in the rack with the fewest of them, and with the
-        fewest replicas.
+    def machine(self, broker: int) -> str | int:
+        """One without a name is a machine of its own."""
+        return self._machines.get(broker, broker)
+
+    def choose(
+        self, where: TopicPartition, others: Collection[int], *, wanted: int, instead_of: int | None = None
+    ) -> int:
+        """The best broker for one more replica besides `others`. One on the machine of `instead_of` comes first. Then
+        the rack with the fewest of them counts, and the fewest replicas.
         """
         taken = Counter(self.rack(broker) for broker in others)
-        fit = [broker for broker in self.racks if broker not in others]
+        used = {self.machine(broker) for broker in others}
+        fit = [broker for broker in self.racks if self.machine(broker) not in used]
         if not fit:
+            machines = len({self.machine(broker) for broker in self.racks})
+            able = count(len(self.racks), "broker")
+            if machines < len(self.racks):
+                able += f" on {count(machines, 'machine')}"
             raise InvalidReplicationFactor(
-                f"{where} needs {count(wanted, 'replica')} and only {count(len(self.racks), 'broker')} can "
-                f"take one: {sorted(self.racks)}; add brokers or lower its replication factor"
+                f"{where} needs {count(wanted, 'replica')} and only {able} can take one: {sorted(self.racks)}; "
+                "add brokers or lower its replication factor"
             )
-        return min(fit, key=lambda broker: (taken[self.rack(broker)], self.replicas[broker], broker))
+        here = None if instead_of is None else self.machine(instead_of)
+        return min(
+            fit,
+            key=lambda broker: (
+                self.machine(broker) != here,
+                taken[self.rack(broker)],
+                self.replicas[broker],
+                broker,
+            ),
+        )
 
     def best_to_remove(self, replicas: list[int]) -> int:
         """The replica to remove: on a missing broker, else in a shared rack, else on the fullest broker. The first
@@ -128,8 +169,11 @@ class _Placement:
 
         return min(replicas, key=score)
 
-    def keeps_racks(self, where: TopicPartition, donor: int, receiver: int) -> bool:
-        """Whether the partition's replicas are in as many racks as before after a move."""
+    def keeps_apart(self, where: TopicPartition, donor: int, receiver: int) -> bool:
+        """Whether the partition's replicas are in as many racks as before after a move, and on different machines."""
+        staying = (self.machine(broker) for broker in self.now[where] if broker != donor)
+        if self.machine(receiver) in staying:
+            return False
         rest = {self.rack(broker) for broker in self.now[where] if broker != donor}
         return self.rack(receiver) not in rest or self.rack(donor) in rest
 
@@ -192,6 +236,6 @@ class _Donors:
                 for where in self._order
                 if donor in placement.now[where]
                 and receiver not in placement.now[where]
-                and placement.keeps_racks(where, donor, receiver)
+                and placement.keeps_apart(where, donor, receiver)
             )
         return self._candidates[donor, receiver]

@@ -133,6 +133,7 @@ class BlockingBrokers(Face[BrokerAdmin]):
     uncordon = blocking(BrokerAdmin.uncordon)
     remove = blocking(BrokerAdmin.remove)
     racks = blocking(BrokerAdmin.racks)
+    machines = blocking(BrokerAdmin.machines)
     plan_drain = blocking(BrokerAdmin.plan_drain)
     drain = blocking(BrokerAdmin.drain)
     drain_progress = blocking(BrokerAdmin.drain_progress)

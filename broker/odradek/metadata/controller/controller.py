@@ -52,6 +52,7 @@ from odradek.metadata.image.cordons import placeable
 from odradek.metadata.image.dynamic_settings import DynamicSettings
 from odradek.metadata.image.features import highest_levels
 from odradek.metadata.image.image import BrokerImage, ImageHolder, TopicImage
+from odradek.metadata.image.placement import count_machines
 from odradek.metadata.image.topic_names import collision_key, is_internal_topic, validate_topic_name
 from odradek.metadata.registry.store import Create, Put, Store, get_or_none
 
@@ -290,8 +291,9 @@ class Controller(AccessDecisions):
         if not is_internal_topic(name):
             return NewTopic(name=name)
         # Also those that are away: it keeps its factor when they are back.
-        known = placeable(self._images.current).racks
-        return internal_topic(name, settings=self._settings.current, broker_count=len(known))
+        known = placeable(self._images.current)
+        machine_count = count_machines(known.racks, known.machines)
+        return internal_topic(name, settings=self._settings.current, machine_count=machine_count)
 
     @decision
     async def register_existing(
@@ -327,7 +329,7 @@ class Controller(AccessDecisions):
         )
         config = {}
         if topic.is_internal:
-            made = internal_topic(name, settings=self._settings.current, broker_count=1).config
+            made = internal_topic(name, settings=self._settings.current, machine_count=1).config
             config = {key: text for key, text in made.items() if text is not None}
         await self._make_topics([topic_plans.TopicPlan(topic, config)])
         return self._images.current.topics[name]

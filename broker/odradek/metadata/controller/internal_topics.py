@@ -8,7 +8,7 @@ from odradek.metadata.image.topic_names import SHARE_GROUP_STATE, TRANSACTION_ST
 from odradek.wire.protocol.group_partitions import OFFSETS_TOPIC
 
 
-def internal_topic(name: str, *, settings: Settings, broker_count: int) -> NewTopic:
+def internal_topic(name: str, *, settings: Settings, machine_count: int) -> NewTopic:
     """The request that creates an internal topic.
 
     Kafka refuses to create one while there are fewer brokers than its replication factor (3 by default). A single Kafka
@@ -18,7 +18,7 @@ def internal_topic(name: str, *, settings: Settings, broker_count: int) -> NewTo
         return NewTopic(
             name=name,
             partition_count=settings.offsets_topic_num_partitions,
-            replication_factor=_cap_factor(settings.offsets_topic_replication_factor, broker_count),
+            replication_factor=_cap_factor(settings.offsets_topic_replication_factor, machine_count),
             config={
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
@@ -26,7 +26,7 @@ def internal_topic(name: str, *, settings: Settings, broker_count: int) -> NewTo
             },
         )
     if name == TRANSACTION_STATE:
-        factor = _cap_factor(settings.transaction_state_log_replication_factor, broker_count)
+        factor = _cap_factor(settings.transaction_state_log_replication_factor, machine_count)
         return NewTopic(
             name=name,
             partition_count=settings.transaction_state_log_num_partitions,
@@ -40,7 +40,7 @@ def internal_topic(name: str, *, settings: Settings, broker_count: int) -> NewTo
             },
         )
     assert name == SHARE_GROUP_STATE, "each internal topic is one of a coordinator"
-    factor = _cap_factor(settings.share_coordinator_state_topic_replication_factor, broker_count)
+    factor = _cap_factor(settings.share_coordinator_state_topic_replication_factor, machine_count)
     return NewTopic(
         name=name,
         partition_count=settings.share_coordinator_state_topic_num_partitions,
@@ -56,5 +56,5 @@ def internal_topic(name: str, *, settings: Settings, broker_count: int) -> NewTo
     )
 
 
-def _cap_factor(factor: int, broker_count: int) -> int:
-    return max(1, min(factor, broker_count))
+def _cap_factor(factor: int, machine_count: int) -> int:
+    return max(1, min(factor, machine_count))

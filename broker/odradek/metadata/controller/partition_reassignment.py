@@ -82,12 +82,14 @@ class PartitionReassignment:
                 where, partition, live=live, min_in_sync=min_in_sync, unclean=unclean
             )
         members = self._images.current.brokers
+        receivers = placeable(self._images.current)
         reassignment_steps.check_target(
             where,
             partition,
             wanted.replicas,
-            placeable=placeable(self._images.current).racks,
+            placeable=receivers.racks,
             known={*members, *self._images.current.registrations},
+            machines=receivers.machines,
             may_change_factor=may_change_factor,
         )
         return reassignment_steps.begin_move(partition, wanted.replicas, live=live, min_in_sync=min_in_sync)

@@ -20,7 +20,9 @@ for ever if the second reassignment is cancelled.)
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
 
 from odradek.foundation.errors import (
     InvalidReplicaAssignment,
@@ -30,6 +32,8 @@ from odradek.foundation.errors import (
 from odradek.foundation.ids import TopicPartition
 from odradek.metadata.controller import leader_election
 from odradek.metadata.image.image import NO_LEADER, PartitionImage
+
+_NO_MACHINES: Final[Mapping[int, str]] = MappingProxyType({})
 
 
 def is_under_way(partition: PartitionImage) -> bool:
@@ -54,12 +58,13 @@ def check_target(
     *,
     placeable: Collection[int],
     known: Collection[int],
+    machines: Mapping[int, str] = _NO_MACHINES,
     may_change_factor: bool,
 ) -> None:
     """Raises InvalidReplicaAssignment or InvalidReplicationFactor for replicas that `where` cannot be given.
 
     `placeable` are the brokers that may be given replicas: those that the cluster knows (`known`), without cordoned
-    ones. One that has the partition already may keep it.
+    ones. One that has the partition already may keep it, also on a machine (`machines`) that has it twice.
     """
     if not wanted:
         raise InvalidReplicaAssignment(f"{where} is assigned to no broker; give at least one")
@@ -79,6 +84,17 @@ def check_target(
             f"{where} is assigned to {list(wanted)}, but no broker {broker} is registered; those that are: "
             f"{sorted(known)}"
         )
+    settled = original(partition)
+    for number, broker in enumerate(wanted):
+        machine = machines.get(broker)
+        others = [
+            other for other in wanted[:number] if machine is not None and machines.get(other) == machine
+        ]
+        if others and not {broker, *others} <= set(settled):
+            raise InvalidReplicaAssignment(
+                f"{where} is assigned to {list(wanted)}, but the brokers {others[0]} and {broker} run on one machine; "
+                "name brokers of different machines (`odradek brokers list`)"
+            )
     factor = len(target(partition))
     if not may_change_factor and len(wanted) != factor:
         # Kafka's words, which its tools print behind the partition.

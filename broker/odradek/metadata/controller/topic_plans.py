@@ -136,7 +136,9 @@ def _take_given_replicas(request: NewTopic, *, brokers: PlaceableBrokers) -> lis
             "without gaps"
         )
     assignment = [tuple(request.assignment[number]) for number in range(count)]
-    return check_assignment(assignment, brokers=brokers.racks, active=brokers.active)
+    return check_assignment(
+        assignment, brokers=brokers.racks, active=brokers.active, machines=brokers.machines
+    )
 
 
 def _choose_replicas(
@@ -157,6 +159,7 @@ def _choose_replicas(
     return placements(
         brokers.active,
         away=brokers.away,
+        machines=brokers.machines,
         partition_count=settings.num_partitions if count == USE_DEFAULT else count,
         replication_factor=settings.default_replication_factor if factor == USE_DEFAULT else factor,
         rng=rng,
@@ -247,6 +250,7 @@ async def plan_growth(
         replicas = placements(
             brokers.active,
             away=brokers.away,
+            machines=brokers.machines,
             partition_count=request.total_count - there,
             replication_factor=factor,
             rng=rng,
@@ -273,6 +277,7 @@ def _take_given_growth(
         [tuple(listed) for listed in request.assignments],
         brokers=brokers.racks,
         active=brokers.active,
+        machines=brokers.machines,
         first=first,
     )
     if len(replicas[0]) != factor:

@@ -8,6 +8,7 @@ directories is the broker's own: it makes new logs in the others.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from odradek.foundation.named_tuple import NamedTuple
@@ -18,10 +19,14 @@ EVERY_DIRECTORY: Final = "*"
 
 
 class PlaceableBrokers(NamedTuple):
-    """Racks by broker. Those in `active` are alive and not stopping; those in `away` are known and are not."""
+    """Racks by broker. Those in `active` are alive and not stopping; those in `away` are known and are not.
+
+    `machines` are the names of machines, without the brokers that have none.
+    """
 
     active: Mapping[int, str | None]
     away: Mapping[int, str | None]
+    machines: Mapping[int, str] = MappingProxyType({})
 
     @property
     def racks(self) -> dict[int, str | None]:
@@ -47,9 +52,12 @@ def placeable(image: ClusterImage, *, eligible: Collection[int] | None = None) -
     """
     active: dict[int, str | None] = {}
     away: dict[int, str | None] = {}
+    machines: dict[int, str] = {}
     for broker in {**image.registrations, **image.brokers}.values():
         if is_cordoned(image, broker.id):
             continue
         is_active = broker.id in image.brokers and (eligible is None or broker.id in eligible)
         (active if is_active else away)[broker.id] = broker.rack
-    return PlaceableBrokers(active, away)
+        if broker.machine is not None:
+            machines[broker.id] = broker.machine
+    return PlaceableBrokers(active, away, machines)

@@ -73,7 +73,7 @@ class BrokerImage(NamedTuple):
     """One live broker. `endpoints` are host and port by listener name; `epoch` is new at each registration. A broker
     that has not `stopped_cleanly` may have lost acknowledged records, unless only its process died and the page cache
     survived. `min_in_sync` is min.insync.replicas of its start, for topics without their own value. `features` are the
-    highest levels that it supports, by name.
+    highest levels that it supports, by name. Brokers of one `machine` die together; None is a machine of its own.
     """
 
     id: int
@@ -83,6 +83,7 @@ class BrokerImage(NamedTuple):
     stopped_cleanly: bool = True
     min_in_sync: int = 1
     features: Mapping[str, int] = MappingProxyType({})
+    machine: str | None = None
 
 
 Configs = Mapping[tuple[ResourceKind, str], Mapping[str, str]]

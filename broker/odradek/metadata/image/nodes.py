@@ -207,6 +207,8 @@ def write_broker(
             },
             "timestamp": str(wall_ms),
             "identity": identity,
+            # Not in Kafka's nodes, and rare.
+            **({} if broker.machine is None else {"machine": broker.machine}),
         }
     )
 
@@ -233,6 +235,7 @@ def read_broker(path: str, data: bytes) -> BrokerImage:
         stopped_cleanly=value.get("stopped_cleanly", True),
         min_in_sync=value.get("min_insync_replicas", 1),
         features={name: int(one["max_version"]) for name, one in value.get("features", {}).items()},
+        machine=value.get("machine"),
     )
 
 

@@ -8,13 +8,17 @@ free broker.
 
 Brokers that are away get the replicas that are left: they come last, and never lead. As with Kafka, racks count more
 than that: a partition is rather on a broker that is away than twice in one rack.
+
+Brokers of one machine die together, so a partition never has two replicas there. The order of the brokers of a rack
+alternates between its machines. Racks are balanced as before, among the brokers whose machines are free.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from types import MappingProxyType
 from typing import Final
 
@@ -22,6 +26,7 @@ from odradek.foundation.errors import InvalidPartitions, InvalidReplicaAssignmen
 from odradek.foundation.words import count
 
 _NOBODY: Final[Mapping[int, str | None]] = MappingProxyType({})
+_NO_MACHINES: Final[Mapping[int, str]] = MappingProxyType({})
 
 
 def place(
@@ -32,6 +37,7 @@ def place(
     rng: random.Random,
     leaders: Sequence[int] = (),
     away: Mapping[int, str | None] = _NOBODY,
+    machines: Mapping[int, str] = _NO_MACHINES,
 ) -> list[tuple[int, ...]]:
     """The replicas of each new partition, as `placements` has them."""
     return list(
@@ -42,6 +48,7 @@ def place(
             rng=rng,
             leaders=leaders,
             away=away,
+            machines=machines,
         )
     )
 
@@ -54,11 +61,13 @@ def placements(
     rng: random.Random,
     leaders: Sequence[int] = (),
     away: Mapping[int, str | None] = _NOBODY,
+    machines: Mapping[int, str] = _NO_MACHINES,
 ) -> Iterator[tuple[int, ...]]:
     """The replicas of each new partition, leaders first, found as they are asked for.
 
-    `brokers` are the racks by live broker id, `away` those of known brokers that cannot lead now. `leaders` are the
-    preferred leaders of the partitions that the topic already has. Raises InvalidPartitions and
+    `brokers` are the racks by live broker id, `away` those of known brokers that cannot lead now. `machines` are the
+    machines of brokers that share one. `leaders` are the preferred leaders of the partitions that the topic already
+    has. Raises InvalidPartitions and
     InvalidReplicationFactor.
     """
     if partition_count < 1:
@@ -78,26 +87,38 @@ def placements(
             f"Unable to replicate the partition {replication_factor} time(s): only {len(racks)} broker(s) are "
             "registered and accept new replicas; ask for fewer replicas or start more brokers"
         )
-    order = _alternate_racks(brokers)
-    count = len(order)
+    machine_count = count_machines(racks, machines)
+    if replication_factor > machine_count:
+        raise InvalidReplicationFactor(
+            f"Unable to replicate the partition {replication_factor} time(s): the brokers run on "
+            f"{count(machine_count, 'machine')}, and no machine has two replicas; ask for fewer or add machines"
+        )
+    order = _alternate_racks(brokers, machines)
     first_partition = len(leaders)
-    start = _even_start(order, leaders, added=partition_count, start=rng.randrange(count))
+    start = _even_start(order, leaders, added=partition_count, start=rng.randrange(len(order)))
     numbers = range(first_partition, first_partition + partition_count)
     return _place_replicas(
         numbers,
         order,
         racks,
-        away=_alternate_racks(away),
+        machines,
+        away=_alternate_racks(away, machines),
         start=start,
-        shift=rng.randrange(count),
+        shift=rng.randrange(len(order)),
         wanted=replication_factor,
     )
+
+
+def count_machines(brokers: Collection[int], machines: Mapping[int, str]) -> int:
+    """On how many machines the brokers run. One without a name is a machine of its own."""
+    return len({machines.get(broker_id, broker_id) for broker_id in brokers})
 
 
 def _place_replicas(
     numbers: Sequence[int],
     order: Sequence[int],
     racks: Mapping[int, str | None],
+    machines: Mapping[int, str],
     *,
     away: Sequence[int],
     start: int,
@@ -105,10 +126,10 @@ def _place_replicas(
     wanted: int,
 ) -> Iterator[tuple[int, ...]]:
     count = len(order)
-    has_racks = len(set(racks.values())) > 1
-    # Without racks, the followers are the first of the others. There may be hundreds.
-    looked_at = count - 1 if has_racks else min(wanted, count) - 1
-    away_looked_at = len(away) if has_racks else wanted - 1 - looked_at
+    must_choose = len(set(racks.values())) > 1 or count_machines(racks, machines) < len(racks)
+    # Without racks and machines, the followers are the first of the others. There may be hundreds.
+    looked_at = count - 1 if must_choose else min(wanted, count) - 1
+    away_looked_at = len(away) if must_choose else wanted - 1 - looked_at
     for number in numbers:
         if number > 0 and number % count == 0:
             shift += 1
@@ -118,7 +139,7 @@ def _place_replicas(
         if len(others) == wanted - 1:
             yield order[leader], *others
         else:
-            yield _over_racks(order[leader], others, racks, wanted=wanted)
+            yield _over_racks(order[leader], others, racks, machines, wanted=wanted)
 
 
 def _even_start(order: Sequence[int], leaders: Sequence[int], *, added: int, start: int) -> int:
@@ -137,12 +158,22 @@ def _even_start(order: Sequence[int], leaders: Sequence[int], *, added: int, sta
 
 
 def _over_racks(
-    leader: int, others: list[int], racks: Mapping[int, str | None], *, wanted: int
+    leader: int,
+    others: Iterable[int],
+    racks: Mapping[int, str | None],
+    machines: Mapping[int, str],
+    *,
+    wanted: int,
 ) -> tuple[int, ...]:
-    """The leader and as many of `others` as needed, in their order; racks with fewer replicas come first."""
+    """The leader and as many of `others` as needed, in their order; racks with fewer replicas come first.
+
+    A machine has at most one of them.
+    """
     chosen = [leader]
     taken = Counter((racks[leader],))
     while len(chosen) < wanted:
+        machine = machines.get(chosen[-1], chosen[-1])
+        others = [other for other in others if machines.get(other, other) != machine]
         broker_id = min(others, key=lambda other: taken[racks[other]])
         others.remove(broker_id)
         chosen.append(broker_id)
@@ -150,15 +181,19 @@ def _over_racks(
     return tuple(chosen)
 
 
-def _alternate_racks(brokers: Mapping[int, str | None]) -> list[int]:
-    racks: dict[str | None, list[int]] = {}
+def _alternate_racks(brokers: Mapping[int, str | None], machines: Mapping[int, str]) -> list[int]:
+    racks: dict[str | None, dict[int | str, list[int]]] = {}
     for broker_id in sorted(brokers):
-        racks.setdefault(brokers[broker_id], []).append(broker_id)
-    order: list[int] = []
-    queues = [racks[rack] for rack in sorted(racks, key=lambda rack: rack or "")]
-    while any(queues):
-        order.extend(queue.pop(0) for queue in queues if queue)
-    return order
+        of_rack = racks.setdefault(brokers[broker_id], {})
+        of_rack.setdefault(machines.get(broker_id, broker_id), []).append(broker_id)
+    return _alternate(
+        [_alternate(list(racks[rack].values())) for rack in sorted(racks, key=lambda rack: rack or "")]
+    )
+
+
+def _alternate(queues: Sequence[Sequence[int]]) -> list[int]:
+    """One of each queue in turn."""
+    return [one for turn in zip_longest(*queues) for one in turn if one is not None]
 
 
 def check_assignment(
@@ -166,6 +201,7 @@ def check_assignment(
     *,
     brokers: Mapping[int, str | None],
     active: Collection[int],
+    machines: Mapping[int, str] = _NO_MACHINES,
     first: int = 0,
 ) -> list[tuple[int, ...]]:
     """A client's own assignment, partition by partition from `first`. Raises InvalidReplicaAssignment.
@@ -190,6 +226,11 @@ def check_assignment(
             raise InvalidReplicaAssignment(
                 f"partition {number} has {count(len(replicas), 'replica')} and partition {first} has {factor}; "
                 "give all the same number"
+            )
+        if count_machines(replicas, machines) < len(replicas):
+            raise InvalidReplicaAssignment(
+                f"partition {number} is assigned to {list(replicas)}, of which several run on one machine; name "
+                "brokers of different machines (`odradek brokers list`)"
             )
         if not any(broker_id in active for broker_id in replicas):
             raise InvalidReplicaAssignment(

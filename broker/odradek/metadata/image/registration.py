@@ -50,6 +50,7 @@ class Registrant:
     protocols: Mapping[str, str]
     identity: str
     rack: str | None = None
+    machine: str | None = None
     min_in_sync: int = 1
     """min.insync.replicas as this broker was started with it."""
 
@@ -204,6 +205,7 @@ class BrokerRegistration(SessionTask):
                 stopped_cleanly=self._has_all,
                 min_in_sync=self._registrant.min_in_sync,
                 features=highest_levels(),
+                machine=self._registrant.machine,
             )
             operations: list[Operation] = [Put(paths.BROKER_EPOCHS, b"", epochs.version)]
             if there is not None:

@@ -16,7 +16,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping
+import socket
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
@@ -44,7 +45,7 @@ logger = logging.getLogger(__name__)
 _http_logger = logging.getLogger(f"{__name__}.http")
 _REASON_CHARACTERS_MAX: Final = 200
 # For a caller whose address is not known: it is no machine's.
-_NO_HOST: Final = "0.0.0.0"
+NO_HOST: Final = "0.0.0.0"
 
 
 class ClientErrorFilter(logging.Filter):
@@ -76,14 +77,16 @@ class HttpServer:
         host: str,
         port: int,
         guard: PortGuard | None = None,
+        listening: Sequence[socket.socket] = (),
     ) -> None:
         """`checks` by the name that /readyz?exclude= takes; each returns why the process is not ready, or None.
 
-        `guard` protects the port.
+        `guard` protects the port. With `listening` it serves at these sockets, which listen on (host, port) already.
         """
         self._checks = dict(checks)
         self._host = host
         self._port = port
+        self._listening = listening
         self._guard = guard
         self._runner: web.AppRunner | None = None
         self.registry = MetricsRegistry()
@@ -96,21 +99,15 @@ class HttpServer:
     async def start(self) -> None:
         """Listen. Raises OSError when the address cannot be bound."""
         guard = self._guard
-        application = web.Application(middlewares=() if guard is None else (guard.middleware,))
-        application.router.add_get("/metrics", self._metrics)
-        application.router.add_get("/healthz", self._health)
-        application.router.add_get("/readyz", self._readiness)
-        self.add_routes(application.router)
-        # A compressed body would be decompressed as it arrives, whatever it grows to.
-        self._runner = web.AppRunner(
-            application, access_log=None, handle_signals=False, logger=_http_logger, auto_decompress=False
+        self._runner = self._new_runner(
+            web.Application(middlewares=() if guard is None else (guard.middleware,))
         )
         await self._runner.setup()
+        new_site = PlainSite if guard is None else guard.site
         try:
-            if guard is None:
-                await PlainSite(self._runner, self._host or None, self._port).start()
-            else:
-                await guard.site(self._runner, self._host or None, self._port).start()
+            for listening in self._listening or (None,):
+                await new_site(self._runner, self._host or None, self._port, listening=listening).start()
+            if guard is not None:
                 await guard.start()
         except OSError as error:
             await self.stop()
@@ -121,6 +118,16 @@ class HttpServer:
                 f"--admin cannot listen on {host}:{self._port}: {reason}; choose another address, or stop the "
                 "process that uses it",
             ) from error
+
+    def _new_runner(self, application: web.Application) -> web.AppRunner:
+        application.router.add_get("/metrics", self._metrics)
+        application.router.add_get("/healthz", self._health)
+        application.router.add_get("/readyz", self._readiness)
+        self.add_routes(application.router)
+        # A compressed body would be decompressed as it arrives, whatever it grows to.
+        return web.AppRunner(
+            application, access_log=None, handle_signals=False, logger=_http_logger, auto_decompress=False
+        )
 
     async def stop(self) -> None:
         """Stop listening; a scrape in progress is finished."""
@@ -170,14 +177,22 @@ class HttpServer:
 class AdminServer(HttpServer):
     """The HTTP server of a broker. `faults` are those of a broker that is started for tests of applications."""
 
-    def __init__(self, broker: AnyBroker, *, host: str, port: int, faults: Faults | None = None) -> None:
+    def __init__(
+        self,
+        broker: AnyBroker,
+        *,
+        host: str,
+        port: int,
+        faults: Faults | None = None,
+        listening: Sequence[socket.socket] = (),
+    ) -> None:
         checks = {"serving": broker.not_ready, "disk": broker.describe_refused_writes}
         guard = guard_of(
             broker.settings,
             lambda: broker.images.current.client_configs,
             login_secret=lambda: broker.images.current.login_secret,
         )
-        super().__init__(checks=checks, host=host, port=port, guard=guard)
+        super().__init__(checks=checks, host=host, port=port, guard=guard, listening=listening)
         self._broker = broker
         self._faults = faults
         broker_metrics.register(broker, self.registry)
@@ -221,11 +236,11 @@ class AdminServer(HttpServer):
         return web.json_response(await list_locks(self._broker, group_id, names))
 
     def names(self, request: web.Request) -> Names:
-        return names_for(self._broker, request.remote or _NO_HOST, self._caller())
+        return names_for(self._broker, request.remote or NO_HOST, self._caller())
 
     def may_alter(self, request: web.Request) -> bool:
         """Whether the caller may do what changes the broker."""
-        return may_alter(self._broker, request.remote or _NO_HOST, self._caller())
+        return may_alter(self._broker, request.remote or NO_HOST, self._caller())
 
     def _caller(self) -> str | None:
         """None on a port without protection."""

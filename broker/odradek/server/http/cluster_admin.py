@@ -16,10 +16,13 @@ them in sync, do count. They are listed separately too, so that a caller can cho
 
 The last copies are the partitions of which no other live broker has a replica in sync. They are lost when this broker's
 disk goes with it.
+
+Brokers of one machine stop together, so the answer is about all of them: other brokers are those of other machines.
 """
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -43,8 +46,15 @@ _ANSWER_MS_MAX: Final = 2_000
 class ClusterAdminServer(AdminServer):
     """The HTTP server of a broker of a cluster."""
 
-    def __init__(self, broker: BrokerProcess[ClusterControl], *, host: str, port: int) -> None:
-        super().__init__(broker, host=host, port=port)
+    def __init__(
+        self,
+        broker: BrokerProcess[ClusterControl],
+        *,
+        host: str,
+        port: int,
+        listening: Sequence[socket.socket] = (),
+    ) -> None:
+        super().__init__(broker, host=host, port=port, listening=listening)
         self._member = broker
         self._risk = LatestRisk()
         register_broker(broker, self.registry)
@@ -122,9 +132,9 @@ class RestartRisk:
 
 
 def restart_risk(
-    image: ClusterImage, broker_id: int, *, min_insync_replicas: Callable[[str], int]
+    image: ClusterImage, stopping: frozenset[int], *, min_insync_replicas: Callable[[str], int]
 ) -> RestartRisk:
-    """The effect of a stop of `broker_id` now; `min_insync_replicas` gives the setting of a topic."""
+    """The effect of a stop of the brokers `stopping` now; `min_insync_replicas` gives the setting of a topic."""
     too_few: list[TopicPartition] = []
     only_here: list[TopicPartition] = []
     never_safe: list[TopicPartition] = []
@@ -134,9 +144,9 @@ def restart_risk(
         needed: int | None = None
         for partition in topic.partitions:
             replicas, in_sync = partition.replicas, partition.isr
-            if broker_id not in replicas:
+            if stopping.isdisjoint(replicas):
                 continue
-            if len(replicas) == 1:
+            if stopping.issuperset(replicas):
                 where = TopicPartition(topic.name, partition.partition)
                 only_here.append(where)
                 last_copies.append(where)
@@ -145,14 +155,14 @@ def restart_risk(
                 needed = min_insync_replicas(topic.name)
             # A cluster has tens of thousands of partitions, and nearly all of them have every replica in sync.
             alive = in_sync if live.issuperset(in_sync) else tuple(live.intersection(in_sync))
-            others = len(alive) - (broker_id in alive)
+            others = len(alive) - len(stopping.intersection(alive))
             if not others:
                 last_copies.append(TopicPartition(topic.name, partition.partition))
             settled = len(replicas) - len(partition.adding)
             if others < min(needed, settled):
                 where = TopicPartition(topic.name, partition.partition)
                 too_few.append(where)
-                if others >= settled - 1:
+                if others >= settled - len(stopping.intersection(replicas)):
                     never_safe.append(where)
     return RestartRisk(
         too_few=tuple(too_few),
@@ -160,6 +170,15 @@ def restart_risk(
         never_safe=tuple(never_safe),
         last_copies=tuple(last_copies),
     )
+
+
+def find_machine(image: ClusterImage, broker_id: int) -> frozenset[int]:
+    """The brokers of the machine of `broker_id`: all of them stop with it."""
+    known = {**image.registrations, **image.brokers}
+    machine = known[broker_id].machine if broker_id in known else None
+    if machine is None:
+        return frozenset((broker_id,))
+    return frozenset(one.id for one in known.values() if one.machine == machine)
 
 
 class LatestRisk:
@@ -180,6 +199,7 @@ class LatestRisk:
         found = self._found
         # Both are immutable values.
         if found is None or found[0] is not image or found[1] is not settings:
-            risk = restart_risk(image, broker_id, min_insync_replicas=min_insync_replicas)
+            stopping = find_machine(image, broker_id)
+            risk = restart_risk(image, stopping, min_insync_replicas=min_insync_replicas)
             found = self._found = (image, settings, risk)
         return found[2]

@@ -19,6 +19,7 @@ import asyncio
 import base64
 import binascii
 import logging
+import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
@@ -82,19 +83,22 @@ class PortGuard:
         self._counters = SaslCounters(() if self._sasl is None else self._sasl.mechanisms)
         self._lines = RateLimitedLog(logger, "logins at --admin that failed")
         self._closing = AsyncExitStack()
-        self._site: TlsSite | None = None
+        self._sites: list[TlsSite] = []
 
     @property
     def scheme(self) -> str:
         """`https` with TLS, else `http`."""
         return "http" if self._tls is None else "https"
 
-    def site(self, runner: web.AppRunner, host: str | None, port: int) -> web.BaseSite:
-        """Where `runner` listens."""
+    def site(
+        self, runner: web.AppRunner, host: str | None, port: int, *, listening: socket.socket | None = None
+    ) -> web.BaseSite:
+        """Where `runner` listens: on (host, port), or at a socket that listens already."""
         if self._tls is None:
-            return PlainSite(runner, host, port)
-        self._site = TlsSite(runner, host, port, self._tls)
-        return self._site
+            return PlainSite(runner, host, port, listening=listening)
+        site = TlsSite(runner, host, port, self._tls, listening=listening)
+        self._sites.append(site)
+        return site
 
     async def start(self) -> None:
         """Read keys of tokens, and follow files that change."""
@@ -107,9 +111,10 @@ class PortGuard:
 
     def samples(self) -> Iterator[Sample]:
         """The metrics of certificates and logins."""
-        if self._tls is not None and self._site is not None:
-            handshakes = self._site.handshakes
-            yield from tls_samples(LISTENER_LABEL, self._tls, handshakes.completed, handshakes.failed)
+        if self._tls is not None and self._sites:
+            completed = sum(site.handshakes.completed for site in self._sites)
+            failed = sum(site.handshakes.failed for site in self._sites)
+            yield from tls_samples(LISTENER_LABEL, self._tls, completed, failed)
         if self._sasl is not None:
             yield from login_samples(LISTENER_LABEL, self._counters)
 

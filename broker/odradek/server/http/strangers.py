@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+from collections.abc import Callable
 
 from aiohttp import web
 
@@ -33,12 +35,15 @@ def new_connection(server: web.Server) -> asyncio.Protocol:
 
 
 class PlainSite(web.BaseSite):
-    """Listens on (host, port) without TLS, with a bounded number of connections."""
+    """Listens on (host, port), or at a socket that listens already, without TLS. Its connections are bounded."""
 
-    def __init__(self, runner: web.BaseRunner, host: str | None, port: int) -> None:
+    def __init__(
+        self, runner: web.BaseRunner, host: str | None, port: int, *, listening: socket.socket | None = None
+    ) -> None:
         super().__init__(runner)
         self._host = host
         self._port = port
+        self._listening = listening
 
     @property
     def name(self) -> str:
@@ -49,5 +54,22 @@ class PlainSite(web.BaseSite):
         await super().start()
         server = self._runner.server
         assert server is not None
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: new_connection(server), self._host, self._port)
+        self._server = await serve_at(
+            lambda: new_connection(server), self._host, self._port, listening=self._listening
+        )
+
+
+async def serve_at(
+    new_protocol: Callable[[], asyncio.BaseProtocol],
+    host: str | None,
+    port: int,
+    *,
+    listening: socket.socket | None,
+) -> asyncio.Server:
+    """A server on (host, port), or at a socket that listens already. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    if listening is None:
+        return await loop.create_server(new_protocol, host, port)
+    if listening.family == socket.AF_UNIX:
+        return await loop.create_unix_server(new_protocol, sock=listening)
+    return await loop.create_server(new_protocol, sock=listening)

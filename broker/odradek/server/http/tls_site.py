@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
@@ -18,7 +19,7 @@ from odradek.foundation.limits import TLS_BYTES_PER_READ
 from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.network.handshake_turns import Handshakes
 from odradek.network.tls import TlsStream, handshake_failure_text, tls_receive_buffer
-from odradek.server.http.strangers import new_connection
+from odradek.server.http.strangers import new_connection, serve_at
 
 if TYPE_CHECKING:
     from odradek.security.tls.listener import ListenerTls
@@ -80,12 +81,21 @@ class HttpsConnection(asyncio.BufferedProtocol):
 
 
 class TlsSite(web.BaseSite):
-    """Listens on (host, port) for an application of aiohttp, with the certificates of `tls`."""
+    """Listens on (host, port), or at a socket that listens already, with the certificates of `tls`."""
 
-    def __init__(self, runner: web.AppRunner, host: str | None, port: int, tls: ListenerTls) -> None:
+    def __init__(
+        self,
+        runner: web.AppRunner,
+        host: str | None,
+        port: int,
+        tls: ListenerTls,
+        *,
+        listening: socket.socket | None = None,
+    ) -> None:
         super().__init__(runner)
         self._host = host
         self._port = port
+        self._listening = listening
         self._tls = tls
         self.handshakes = Handshakes()
         self._received = tls_receive_buffer()
@@ -99,8 +109,7 @@ class TlsSite(web.BaseSite):
     async def start(self) -> None:
         """Listen. Raises OSError."""
         await super().start()
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._new_stream, self._host, self._port)
+        self._server = await serve_at(self._new_stream, self._host, self._port, listening=self._listening)
 
     async def stop(self) -> None:
         """Listen no more, and give up handshakes under way."""

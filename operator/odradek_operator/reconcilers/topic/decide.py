@@ -258,7 +258,9 @@ def _plan_steps(desired: DesiredTopic, actual: ActualTopicState, topic: ActualTo
         steps.append(Grow(desired.topic, desired.spec.partitions))
         return tuple(steps)  # the new partitions are looked at before replicas are moved
     if desired.spec.replicas is not None:
-        moves = with_replicas(topic.partitions, desired.spec.replicas, brokers=actual.brokers)
+        moves = with_replicas(
+            topic.partitions, desired.spec.replicas, brokers=actual.brokers, machines=actual.machines
+        )
         if moves:
             steps.append(Reassign(desired.topic, moves))
     return tuple(steps)

@@ -38,12 +38,14 @@ class DesiredTopic(DesiredOf[TopicResourceSpec, TopicStatus]):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActualTopicState(ActualOf):
     """The actual state of a Topic. `brokers` has racks by broker id; `measures` is None unless they were asked for.
+    `machines` are those of brokers that share one, asked for where replicas are to move.
 
     `made_now`: this run has made the topic. `noted_now`: this run has noted in the status that it would.
     """
 
     topic: ActualTopic | None = None
     brokers: Mapping[int, str | None] = field(default_factory=dict)
+    machines: Mapping[int, str] = field(default_factory=dict)
     measures: Mapping[int, Measures] | None = None
     made_now: bool = False
     noted_now: bool = False

@@ -15,7 +15,13 @@ from typing import Final
 from odradek.client.client import Client
 from odradek.foundation.errors import OdradekError
 from odradek_operator.gateways.kubernetes import TOPICS, Json
-from odradek_operator.gateways.topic_values import ActualTopic, CreateTopic, DeleteTopic, OnBrokers
+from odradek_operator.gateways.topic_values import (
+    ActualTopic,
+    CreateTopic,
+    DeleteTopic,
+    OnBrokers,
+    Reassign,
+)
 from odradek_operator.gateways.topics import BrokerTopics, TopicsSeen
 from odradek_operator.reconcilers.broker_failures import failure_of
 from odradek_operator.reconcilers.decisions import RemoveFinalizer, Work
@@ -79,6 +85,11 @@ async def run_topics(
 async def _decide_all(rounds: Rounds[TopicWork], works: Sequence[TopicWork], topics: BrokerTopics) -> None:
     for work in works:
         rounds.decide(work)
+    moving = [work for work in works if any(isinstance(step, Reassign) for step in work.decision.actions)]
+    if moving and (machines := await topics.find_machines()):
+        for work in moving:
+            work.actual = replace(work.actual, machines=machines)
+            rounds.decide(work)
     # Only topics whose status is about to be written are measured.
     shown = {
         work.desired.uid: (work, work.actual.topic)

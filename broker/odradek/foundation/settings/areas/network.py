@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from odradek.foundation.settings.declaration import INT32_MAX, OneOf, Scope, integer, long, text
+from odradek.foundation.machine_limits import PROCESSES_MAX
+from odradek.foundation.settings.declaration import (
+    INT32_MAX,
+    NotEmpty,
+    OneOf,
+    Scope,
+    integer,
+    long,
+    text,
+)
 
 CLUSTER_WIDE = Scope.CLUSTER_WIDE
 
@@ -18,6 +27,19 @@ class IdentitySettings:
     broker_id: int = integer(-1, "The older name of node.id; -1 leaves the number to node.id.")
     broker_rack: str | None = text(
         None, "The rack or zone of this broker; replicas of one partition are spread over racks."
+    )
+    broker_machine: str | None = text(
+        None,
+        "The machine of this broker. Brokers with the same name here share one, and no two replicas of a partition are "
+        "placed on it. Without a name a broker counts as a machine of its own. With broker.processes above 1 the "
+        "default is the number of the first broker.",
+        NotEmpty(),
+    )
+    broker_processes: int = integer(
+        1,
+        "The brokers that `odradek broker` runs as processes of one machine. 1 is a single broker.",
+        1,
+        PROCESSES_MAX,
     )
     log_dir: str = text("/tmp/kafka-logs", "The directory for logs when log.dirs is not given.")
     log_dirs: str | None = text(
