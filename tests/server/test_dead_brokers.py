@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 import pytest
 
+from odradek.metadata.controller.leadership import Leadership
 from odradek.metadata.image import paths
+from odradek.metadata.image.image import BrokerImage
 from tests.support.whole_cluster import WholeCluster
 
 SESSION_SECONDS = 60.0
@@ -154,3 +157,62 @@ async def test_a_live_controller_that_cannot_be_reached_is_elected_again_once() 
     await asyncio.sleep(30)
     assert controller.terms == 2
     assert cluster.registry.tree.get(paths.CONTROLLER) == node
+
+
+async def with_machine(*, brokers: int) -> WholeCluster:
+    """Brokers of their own, and 11 and 12 of one machine, which have a replica of each partition of t."""
+    cluster = await WholeCluster.start(brokers=brokers, controllers=1)
+    for number, wait_ms in ((11, "2000"), (12, "1300")):
+        await cluster.start_broker(number, broker_machine="m", broker_heartbeat_interval_ms=wait_ms)
+    for store in cluster.stores.values():
+        store.session_timeout_seconds = SESSION_SECONDS
+    assert await cluster.create_topic("t", partitions=8, replicas=brokers + 1) == 0
+    await cluster.until(
+        lambda: (
+            "t" in cluster.image(1).topics
+            and all(
+                len(one.isr) == brokers + 1 and len({11, 12} & set(one.replicas)) == 1
+                for one in cluster.image(1).topics["t"].partitions
+            )
+        )
+    )
+    return cluster
+
+
+def record_departures(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The brokers that left, in a row for each election of the controller."""
+    rows: list[list[int]] = []
+    log_changes = Leadership._log_changes
+
+    def note(self: Leadership, came: Iterable[BrokerImage], gone: Iterable[int]) -> None:
+        left = sorted(gone)
+        if left:
+            rows.append(left)
+        log_changes(self, came, left)
+
+    monkeypatch.setattr(Leadership, "_log_changes", note)
+    return rows
+
+
+@pytest.mark.parametrize("is_dark", [False, True])
+async def test_a_machine_that_dies_takes_its_brokers_in_one_election(
+    is_dark: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it refuses nothing: its brokers asked last at different times."""
+    cluster = await with_machine(brokers=3)
+    await asyncio.sleep(5)
+    rows = record_departures(monkeypatch)
+    for number in (11, 12):
+        await cluster.kill_broker(number, expire=False, is_dark=is_dark)
+    await cluster.until(lambda: not {11, 12, -1} & set(cluster.leaders("t", seen_by=1)))
+    assert rows == [[11, 12]]
+
+
+async def test_a_broker_that_ends_alone_takes_none_of_its_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = await with_machine(brokers=2)
+    rows = record_departures(monkeypatch)
+    await cluster.kill_broker(12, expire=False)
+    await cluster.until(lambda: not {12, -1} & set(cluster.leaders("t", seen_by=1)))
+    await asyncio.sleep(20)
+    assert rows == [[12]]
+    assert 11 in cluster.image(1).brokers

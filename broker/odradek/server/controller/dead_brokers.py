@@ -6,6 +6,9 @@ nothing, and a stopped process is still connected to. Such a broker is removed o
 `broker.session.timeout.ms`. A controller that hears fewer than half of the members may be cut off itself, and removes
 none of these. The controller deletes the registration, as an administrator could, and all else follows from that.
 
+Brokers of one machine end together. Where one of them is missing, the others are asked too. All that have ended are
+removed by one write, and one election follows.
+
 A broker that lives all the same finds its registration gone and registers again, with a new epoch. That epoch is
 removed only after the broker has followed this controller with it. So a broker that the controller cannot reach is
 removed once, and no more. It is then a member as long as its session with the registry lasts.
@@ -25,7 +28,7 @@ from odradek.metadata.controller.metadata_subscribers import MetadataSubscribers
 from odradek.metadata.controller.terms import ControllerTerm
 from odradek.metadata.image import nodes, paths
 from odradek.metadata.image.image import BrokerImage, ImageHolder
-from odradek.metadata.registry.store import Delete, Store, get_or_none
+from odradek.metadata.registry.store import Delete, Operation, Store, get_or_none
 from odradek.network.network import Network
 
 logger = logging.getLogger(__name__)
@@ -89,14 +92,18 @@ class DeadBrokers:
         try:
             while True:
                 await asyncio.sleep(CHECK_SECONDS)
-                for broker, heard in self._find_suspects():
-                    if broker.id not in self._asking:
-                        self._asking.add(broker.id)
-                        tasks.start(self._remove_if_dead(broker, heard), name=f"broker-{broker.id}")
+                for suspect in self._find_suspects():
+                    if suspect.id not in self._asking:
+                        machine = self._find_machine(suspect)
+                        self._asking.update(machine)
+                        heard = [self._heard[broker_id] for broker_id in machine]
+                        tasks.start(
+                            self._remove_dead(list(machine.values()), heard), name=f"broker-{suspect.id}"
+                        )
         finally:
             await tasks.close()
 
-    def _find_suspects(self) -> list[tuple[BrokerImage, _Heard]]:
+    def _find_suspects(self) -> list[BrokerImage]:
         """The brokers that may have ended. One that has asked since the last check, or waits, is none."""
         now = asyncio.get_running_loop().time()
         # A pause of this process is no silence of the brokers.
@@ -118,32 +125,65 @@ class DeadBrokers:
             is_missing = heard.missing_checks > 1 and now >= heard.ask_again_at
             if (is_missing or (may_judge and self._is_silent(heard))) and self._may_remove(broker):
                 heard.ask_again_at = now + _ASK_AGAIN_SECONDS
-                suspects.append((broker, heard))
+                suspects.append(broker)
         return suspects
+
+    def _find_machine(self, suspect: BrokerImage) -> dict[int, BrokerImage]:
+        """The broker, and the others of its machine that may be removed and are not being asked, by id."""
+        return {suspect.id: suspect} | {
+            broker.id: broker
+            for broker in self._images.current.brokers.values()
+            if broker.machine is not None
+            and broker.machine == suspect.machine
+            and broker.id not in (suspect.id, *self._asking)
+            and self._may_remove(broker)
+        }
 
     def _hears_enough(self) -> bool:
         return 2 * sum(map(self._is_silent, self._heard.values())) <= len(self._heard)
 
-    def _is_silent(self, heard: _Heard) -> bool:
+    def _is_silent(self, heard: _Heard, *, less_ms: int = 0) -> bool:
         # A setting below what a broker may wait would remove those that do as they should.
         limit_ms = max(self._session_timeout_ms(), 2 * heard.polls.wait_ms, _SILENT_MS_MIN)
-        return heard.silent_seconds * 1000 >= limit_ms
+        return heard.silent_seconds * 1000 >= limit_ms - less_ms
+
+    def _is_silent_with_machine(self, heard: _Heard) -> bool:
+        """Whether it fell silent when its machine did: its last request may be younger by the wait of one."""
+        wait_ms = heard.polls.wait_ms
+        waits_long = heard.silent_seconds > wait_ms / 1000 + 2 * CHECK_SECONDS
+        return waits_long and self._is_silent(heard, less_ms=wait_ms)
 
     def _may_remove(self, broker: BrokerImage) -> bool:
         followed = self._subscribers.find_polls(broker.id).broker_epoch
         return followed == broker.epoch or self._known.get(broker.id) == broker.epoch
 
-    async def _remove_if_dead(self, broker: BrokerImage, heard: _Heard) -> None:
+    async def _remove_dead(self, brokers: list[BrokerImage], heard: list[_Heard]) -> None:
+        """Remove those that have ended among brokers of one machine."""
         try:
-            reason = await self._find_reason(broker, heard)
-            if reason is not None:
-                await self._remove(broker, reason)
+            is_silent = any(map(self._is_silent, heard))
+            reasons = await asyncio.gather(
+                *(
+                    self._find_reason(broker, one, machine_is_silent=is_silent)
+                    for broker, one in zip(brokers, heard, strict=True)
+                )
+            )
+            dead = [
+                (broker, reason)
+                for broker, reason in zip(brokers, reasons, strict=True)
+                if reason is not None
+            ]
+            if dead and not await self._remove(dead):
+                for one in dead if len(dead) > 1 else ():
+                    await self._remove([one])
         finally:
-            self._asking.discard(broker.id)
+            self._asking.difference_update(broker.id for broker in brokers)
 
-    async def _find_reason(self, broker: BrokerImage, heard: _Heard) -> str | None:
+    async def _find_reason(
+        self, broker: BrokerImage, heard: _Heard, *, machine_is_silent: bool
+    ) -> str | None:
         """Why it is taken for dead; None where it is not."""
-        if self._is_silent(heard) and self._hears_enough():
+        is_silent = self._is_silent(heard) or (machine_is_silent and self._is_silent_with_machine(heard))
+        if is_silent and self._hears_enough():
             return f"it has not asked for changes for {heard.silent_seconds:.1f} s"
         between_brokers = broker.endpoints.get(self._listener_name())
         addresses = list(broker.endpoints.values()) if between_brokers is None else [between_brokers]
@@ -170,24 +210,31 @@ class DeadBrokers:
         transport.abort()
         return False
 
-    async def _remove(self, broker: BrokerImage, reason: str) -> None:
-        path = paths.broker(broker.id)
+    async def _remove(self, dead: list[tuple[BrokerImage, str]]) -> bool:
+        """Delete the registrations in one write. False where one of them was changed, and none is deleted."""
+        operations: list[Operation] = [self._term.fence]
+        names = ", ".join(str(broker.id) for broker, _ in dead)
         try:
-            node = await get_or_none(self._store, path)
-            if node is None or nodes.read_broker(path, node.data).epoch != broker.epoch:
-                return
-            await self._store.multi([self._term.fence, Delete(path, node.version)])
+            for broker, _ in dead:
+                path = paths.broker(broker.id)
+                node = await get_or_none(self._store, path)
+                if node is None or nodes.read_broker(path, node.data).epoch != broker.epoch:
+                    return False
+                operations.append(Delete(path, node.version))
+            await self._store.multi(operations)
         except (NoNode, VersionConflict):
             # It registered again, or another term has begun.
-            return
+            return False
         except StoreError as error:
-            logger.info("broker %d seems to have ended, and its registration stays: %s", broker.id, error)
-            return
-        self.removed += 1
-        self._known.pop(broker.id, None)
-        logger.warning(
-            "broker %d has ended or stands still: %s. Its registration is deleted, so that others lead its partitions; "
-            "it registers again when it starts or continues",
-            broker.id,
-            reason,
-        )
+            logger.info("brokers seem to have ended, and their registrations stay: %s: %s", names, error)
+            return True
+        for broker, reason in dead:
+            self.removed += 1
+            self._known.pop(broker.id, None)
+            logger.warning(
+                "broker %d has ended or stands still: %s. Its registration is deleted, so that others lead its "
+                "partitions; it registers again when it starts or continues",
+                broker.id,
+                reason,
+            )
+        return True
