@@ -165,6 +165,7 @@ def test_pages_of_each_cluster_have_an_address(tmp_path: Path) -> None:
             await tab.open(viewer.server.url)
             await tab.await_text("all clusters")
             await tab.await_text("healthy")
+            await photograph(tab, "clusters", height=280)
             assert not await tab.run("document.querySelector('#pages a').checkVisibility()")
             await press(tab, "cluster")
             await tab.await_text("Who leads what")
