@@ -22,6 +22,7 @@ from odradek.client.admin.transactions import (
 )
 from odradek.client.client import Client
 from odradek.console.documents import Document, RowsWanted, page_of
+from odradek.console.mirrors import MirrorsFact, list_mirrors
 from odradek.console.shared_facts import Known, SharedDetails, SharedFact
 from odradek.foundation.console_limits import (
     CONSOLE_ADMINISTRATION_SECONDS_MIN,
@@ -72,6 +73,9 @@ class AdministrationFacts:
         )
         self.rights: SharedFact[Sequence[AclBinding]] = SharedFact(
             "rights", AclAdmin(client).list, tasks=tasks, seconds_min=often
+        )
+        self.mirrors: SharedFact[MirrorsFact] = SharedFact(
+            "mirrors", lambda: list_mirrors(client), tasks=tasks, seconds_min=often
         )
         self.hanging = SharedDetails("hanging", self._find_hanging, tasks=tasks, seconds_min=often)
 

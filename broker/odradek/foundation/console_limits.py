@@ -18,6 +18,9 @@ CONSOLE_ADMINISTRATION_SECONDS_MIN: Final = 10.0
 CONSOLE_TRANSACTIONS_DESCRIBED_MAX: Final = 100
 # Partitions of a topic whose producers are asked for to find transactions that hang: a request each.
 CONSOLE_HANGING_PARTITIONS_MAX: Final = 200
+# Topics of mirrors that are read, and offsets at the end of each of their partitions.
+CONSOLE_MIRROR_TOPICS_MAX: Final = 20
+CONSOLE_MIRROR_OFFSETS_MAX: Final = 1_000
 # The doctor asks each broker and group one by one, and its findings change slowly.
 CONSOLE_FINDINGS_SECONDS_MIN: Final = 30.0
 # Idle time after a refresh, as a multiple of the processor's time that it took here. Viewers of one fact take about a

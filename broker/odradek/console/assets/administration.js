@@ -14,6 +14,8 @@ export function openAdministration(root, page) {
     hangingForm(page),
     part(page, "Quotas", "quotas", renderQuotas),
     part(page, "Users", "users", renderUsers),
+    part(page, "Mirrors", "mirrors", renderMirrors),
+    carried(page),
     rights(page));
 }
 
@@ -36,6 +38,39 @@ function renderMoves(document) {
     { head: "To brokers", cell: (one) => one.to.join(", ") },
     { head: "Being copied to", cell: (one) => one.adding.join(", ") || "–" },
   ], document.rows, "No replica moves.");
+}
+
+// A heartbeat that was copied with the records of a cluster says how old its data is here.
+function renderMirrors(document) {
+  return [
+    document.unread.map((one) => el("p", { class: "warn" }, `Topic ${one.topic} could not be read: ${one.why}`)),
+    table(plural(document.total, "flow") + " of mirrors", [
+      { head: "From cluster", cell: (one) => one.source },
+      { head: "To cluster", cell: (one) => one.target },
+      { head: "Heartbeat", cell: (one) => (one.came_from ? `copied from ${one.came_from}` : "written here") },
+      { head: "Last at", cell: (one) => moment(one.beat_ms) },
+      { head: "Age", number: true, cell: (one) => duration(Math.max(document.asked_ms - one.beat_ms, 0)) },
+    ], document.rows, "No mirror has written to this cluster."),
+  ];
+}
+
+function carried(page) {
+  const region = el("div");
+  const filter = el("input", { type: "search", autocomplete: "off" });
+  const reload = live(page, region, "carried", () => ({ text: filter.value, count: 100 }), (document) => [
+    table(plural(document.total, "position") + " of groups that mirrors carried", [
+      { head: "Group", cell: (one) => one.group },
+      { head: "From cluster", cell: (one) => one.source },
+      { head: "Topic here", cell: (one) => link("topic", { topic: one.topic }, one.topic) },
+      { head: "Partition", number: true, cell: (one) => one.partition },
+      { head: "Offset there", number: true, cell: (one) => count(one.source_offset) },
+      { head: "Offset here", number: true, cell: (one) => count(one.offset) },
+      { head: "Carried at", cell: (one) => moment(one.written_ms) },
+    ], document.rows, "No position was carried."),
+    rest(document),
+  ], { every: EVERY_MS });
+  filter.addEventListener("input", reload);
+  return el("section", {}, el("h3", {}, "Positions of groups"), field("Group contains", filter), region);
 }
 
 function renderTransactions(document) {

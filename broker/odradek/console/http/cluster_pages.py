@@ -35,6 +35,7 @@ from odradek.console.documents import (
 )
 from odradek.console.given_fields import GivenFields
 from odradek.console.http.answers import answer, send_events
+from odradek.console.mirrors import mirrors_document, positions_document
 from odradek.console.reading import (
     Document,
     PageWanted,
@@ -266,6 +267,8 @@ HANDLERS: Final[Mapping[str, Handle]] = {
     "users": _handle_rows(lambda facts: facts.users, users_document),
     "quotas": _handle_rows(lambda facts: facts.quotas, quotas_document),
     "rights": _handle_rows(lambda facts: facts.rights, rights_document),
+    "mirrors": _handle_rows(lambda facts: facts.mirrors, mirrors_document),
+    "carried": _handle_rows(lambda facts: facts.mirrors, positions_document),
     "records": _records,
     "record": _record,
     "tail": _tail,

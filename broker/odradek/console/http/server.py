@@ -6,7 +6,7 @@
     GET  /api/about              the clusters, and whether changes are allowed
     GET  /api/clusters           how each of them is
     GET  /api/overview, findings, topics, topic, settings, groups, group
-    GET  /api/transactions, hanging, moves, users, quotas, rights
+    GET  /api/transactions, hanging, moves, users, quotas, rights, mirrors, carried
     GET  /api/records, record    a page of a partition, and one record
     GET  /api/tail, search       events until the page closes
     POST /api/actions/NAME       a change, or its preview
