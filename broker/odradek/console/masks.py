@@ -24,6 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
 from typing import Final
+from unicodedata import normalize
 
 from odradek.console.decoders import TOKEN
 from odradek.foundation.console_limits import (
@@ -190,8 +191,8 @@ def parse_masks(text: str, *, source: str) -> MaskRules:
 
 
 def fold(name: str) -> str:
-    """A name as it is compared."""
-    return name.casefold().replace("_", "").replace("-", "")
+    """A name as it is compared. Letters that look alike by composition are alike."""
+    return normalize("NFKC", name).casefold().replace("_", "").replace("-", "")
 
 
 def _read_rule(given: Mapping[str, object], number: int, where: str) -> _Rule:
