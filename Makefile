@@ -155,11 +155,11 @@ streams: $(VENV)/.test
 connect: $(VENV)/.test
 	$(BIN)/python -m tests.compat.connect.lines --rounds $(or $(ROUNDS),3) --seed $(or $(SEED),1)
 
-# Kafka's own integration tests against Odradek, compared with the allow-lists of tests/foreign: SUITES='clients tools',
-# FOREIGN_ARGS='--class TopicCommandTest', or --kafka for Kafka itself. An hour or some more.
+# Integration tests of Kafka and of Spark's connector, compared with the allow-lists of tests/foreign: SUITES='clients streams',
+# FOREIGN_ARGS='--class TopicCommandTest', or --kafka for Kafka itself. Some hours.
 foreign: $(VENV)/.test
 	@$(BIN)/python -m tests.tools foreign
-	for suite in $(or $(SUITES),clients tools); do $(BIN)/python -m tests.foreign --suite $$suite $(FOREIGN_ARGS) || exit 1; done
+	for suite in $(or $(SUITES),clients tools streams connect mirror spark); do $(BIN)/python -m tests.foreign --suite $$suite $(FOREIGN_ARGS) || exit 1; done
 
 # Requests under generated ACLs, sent to Apache Kafka too: CELLS=20000 of them in ten minutes, SEED=n.
 rights: $(VENV)/.test

@@ -21,7 +21,6 @@ PASSED, FAILED, SILENT = "passed", "failed", "says nothing"
 METHOD_SECONDS_MAX: Final = 180
 # A test's own time limit wins over ours, and some have none for what comes before and after it.
 _SILENCE_SECONDS_MAX: Final = 420
-_HEAP: Final = "768m"
 _SAID_CHARACTERS_MAX: Final = 4000
 
 
@@ -57,7 +56,7 @@ def methods_of(suite: Suite, folder: Path) -> list[str]:
     kept = suite.folder / f"methods-{digest}"
     if not kept.exists():
         named = _written(folder / "classes", classes)
-        lines = _lines(launcher, ["list", named], folder / "list.log", ())
+        lines = _lines(suite, launcher, ["list", named], folder / "list.log", ())
         found = list(dict.fromkeys(line["test"] for line in lines))
         with one_at_a_time(suite.folder / "methods"):
             _written(kept, found)
@@ -88,7 +87,7 @@ def play(
             arguments = ["run", classes, wanted, str(METHOD_SECONDS_MAX)]
             before = len(found)
             try:
-                for line in _lines(classpath, arguments, folder / "java.log", options):
+                for line in _lines(suite, classpath, arguments, folder / "java.log", options):
                     one = Shown(**line, logs=str(keeper.last_folder) if keeper else str(folder / "java.log"))
                     found.append(one)
                     if one.status != "STARTED":
@@ -140,11 +139,16 @@ def _written(file: Path, names: Sequence[str]) -> str:
 
 
 def _lines(
-    classpath: str, arguments: Sequence[str], log: Path, options: Sequence[str]
+    suite: Suite, classpath: str, arguments: Sequence[str], log: Path, options: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
     """The launcher's lines. It is ended when it says nothing for too long."""
     command = java_arguments(
-        "odradek.foreign.Play", arguments, classpath=classpath, heap=_HEAP, options=options, log_level="error"
+        suite.program,
+        arguments,
+        classpath=classpath,
+        heap=suite.heap,
+        options=(*suite.options, *options),
+        log_level="error",
     )
     with (
         log.open("a") as errors,

@@ -1,4 +1,4 @@
-"""Kafka's own integration tests, a share of each suite: what its allow-list says, holds. `make foreign` plays all."""
+"""The tests of others, a share of each suite: what its allow-list says, holds. `make foreign` plays all."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.foreign.allow_list import Kind, read_allow_list, short_class, surprises
+from tests.foreign.allow_list import Kind, read_allow_list, short_class, short_name, surprises
 from tests.foreign.play import methods_of, play
 from tests.foreign.suites import SUITES, Suite, suite_named
 from tests.support.java import CHECKOUT, JavaUnavailableError
@@ -21,10 +21,14 @@ pytestmark = [
     pytest.mark.thorough,
 ]
 
-# Each takes seconds, and starts clusters of one broker and of several.
+# Each takes seconds, and they start clusters of one broker and of several.
 SHARE = {
     "clients": ["AdminFenceProducersTest", "ProducerCompressionTest"],
     "tools": ["ClusterToolTest"],
+    "streams": ["ConsistencyVectorIntegrationTest", "TaskMetadataIntegrationTest"],
+    "connect": ["RestExtensionIntegrationTest"],
+    "mirror": ["DedicatedMirrorIntegrationTest.testSingleNodeCluster"],
+    "spark": ["KafkaSinkBatchSuiteV2"],
 }
 
 
@@ -47,7 +51,8 @@ def test_the_list_names_every_method_and_a_share_of_it_holds(suite: Suite, tmp_p
     wanted = [
         one
         for one in every
-        if short_class(one) in SHARE[suite.name] and expected[one].kind in (Kind.PASSES, Kind.FAILS)
+        if not {short_class(one), short_name(one)}.isdisjoint(SHARE[suite.name])
+        and expected[one].kind in (Kind.PASSES, Kind.FAILS)
     ]
     assert wanted
     assert surprises(expected, play(suite, wanted, tmp_path, tell=print)) == []

@@ -1,7 +1,6 @@
 package odradek.foreign;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
@@ -19,6 +18,7 @@ import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import kafka.network.SocketServer;
+import kafka.server.BrokerServer;
 import kafka.server.ControllerServer;
 import kafka.server.KafkaBroker;
 import org.apache.kafka.clients.admin.Admin;
@@ -45,6 +45,7 @@ import org.apache.kafka.metadata.BrokerState;
 import org.apache.kafka.server.authorizer.Authorizer;
 import org.apache.kafka.server.common.Feature;
 import org.apache.kafka.server.fault.FaultHandlerException;
+import org.mockito.invocation.InvocationOnMock;
 import org.opentest4j.TestAbortedException;
 
 /**
@@ -65,6 +66,7 @@ public final class OdradekCluster implements ClusterInstance {
     private final Map<Integer, String> addresses = new TreeMap<>();
     private final Map<Integer, List<String>> directories = new HashMap<>();
     private final Set<Integer> alive = new HashSet<>();
+    private final Map<Integer, BrokerServer> servers = new TreeMap<>();
     private Keeper keeper;
     private boolean hasStarted;
     private boolean hasStopped;
@@ -278,9 +280,7 @@ public final class OdradekCluster implements ClusterInstance {
     /** Brokers that can be started and stopped, and say where they listen; all else is inside Kafka's. */
     @Override
     public Map<Integer, KafkaBroker> brokers() {
-        Map<Integer, KafkaBroker> brokers = new TreeMap<>();
-        addresses.keySet().forEach(id -> brokers.put(id, broker(id)));
-        return brokers;
+        return new TreeMap<>(servers());
     }
 
     @Override
@@ -290,40 +290,35 @@ public final class OdradekCluster implements ClusterInstance {
         return brokers;
     }
 
-    private KafkaBroker broker(int id) {
-        return (KafkaBroker) Proxy.newProxyInstance(getClass().getClassLoader(), new Class<?>[] {KafkaBroker.class},
-                (self, method, arguments) -> {
-                    switch (method.getName()) {
-                        case "shutdown" -> shutdownBroker(id);
-                        case "startup" -> startBroker(id);
-                        case "awaitShutdown" -> { }
-                        case "isShutdown" -> {
-                            return !alive.contains(id);
-                        }
-                        case "brokerState" -> {
-                            return alive.contains(id) ? BrokerState.RUNNING : BrokerState.SHUTTING_DOWN;
-                        }
-                        case "boundPort" -> {
-                            return port(addresses.get(id));
-                        }
-                        case "clusterId" -> {
-                            return clusterId();
-                        }
-                        case "hashCode" -> {
-                            return id;
-                        }
-                        case "equals" -> {
-                            return self == arguments[0];
-                        }
-                        case "toString" -> {
-                            return "broker " + id;
-                        }
-                        default -> {
-                            return new StandIns(id, directories.get(id), clientListener(), answersOf(id)).of(method);
-                        }
-                    }
-                    return null;
-                });
+    /** The same, by the name of Kafka's class. */
+    public Map<Integer, BrokerServer> servers() {
+        addresses.keySet().forEach(id -> servers.computeIfAbsent(id, one ->
+                StandIns.standIn("broker " + one, BrokerServer.class, call -> ofBroker(one, call))));
+        return servers;
+    }
+
+    private Object ofBroker(int id, InvocationOnMock call) {
+        switch (call.getMethod().getName()) {
+            case "shutdown" -> shutdownBroker(id);
+            case "startup" -> startBroker(id);
+            case "awaitShutdown" -> { }
+            case "isShutdown" -> {
+                return !alive.contains(id);
+            }
+            case "brokerState" -> {
+                return alive.contains(id) ? BrokerState.RUNNING : BrokerState.SHUTTING_DOWN;
+            }
+            case "boundPort" -> {
+                return port(addresses.get(id));
+            }
+            case "clusterId" -> {
+                return clusterId();
+            }
+            default -> {
+                return new StandIns(id, directories.get(id), clientListener(), answersOf(id)).of(call.getMethod());
+            }
+        }
+        return null;
     }
 
     private BrokerAnswers answersOf(int broker) {

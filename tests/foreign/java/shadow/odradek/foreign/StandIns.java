@@ -94,7 +94,7 @@ final class StandIns {
         throw inside("log", call);
     }
 
-    private static <T> T standIn(String name, Class<T> kind, Function<InvocationOnMock, Object> answer) {
+    static <T> T standIn(String name, Class<T> kind, Function<InvocationOnMock, Object> answer) {
         return Mockito.mock(kind, Mockito.withSettings().name(name).stubOnly().defaultAnswer(call ->
                 call.getMethod().getDeclaringClass() == Object.class
                         ? Mockito.RETURNS_DEFAULTS.answer(call) : answer.apply(call)));

@@ -11,13 +11,13 @@ import java.nio.charset.StandardCharsets;
 import java.util.Map;
 
 /** A connection to the process that starts brokers. A request and its answer are a line of JSON each. */
-final class Keeper implements AutoCloseable {
+public final class Keeper implements AutoCloseable {
     private static final ObjectMapper JSON = new ObjectMapper();
 
     private final Socket socket;
     private final BufferedReader answers;
 
-    Keeper() {
+    public Keeper() {
         try {
             socket = new Socket("127.0.0.1", Integer.getInteger("odradek.keeper.port"));
             answers = new BufferedReader(new InputStreamReader(socket.getInputStream(), StandardCharsets.UTF_8));
@@ -26,7 +26,7 @@ final class Keeper implements AutoCloseable {
         }
     }
 
-    synchronized JsonNode ask(Map<String, ?> request) {
+    public synchronized JsonNode ask(Map<String, ?> request) {
         try {
             socket.getOutputStream().write((JSON.writeValueAsString(request) + "\n").getBytes(StandardCharsets.UTF_8));
             String line = answers.readLine();
