@@ -148,7 +148,7 @@ def _lines(
         classpath=classpath,
         heap=suite.heap,
         options=(*suite.options, *options),
-        log_level="error",
+        log_level=suite.log_level,
     )
     with (
         log.open("a") as errors,

@@ -73,7 +73,7 @@ _CONNECT: Final = "connect/util/clusters/Embedded"
 class Suite(NamedTuple):
     """`jar` has the tests, in classes whose names end with one of `ends`; those that ask for a cluster name one of
     `asks`. `launcher_sources` and `shadow_sources` are folders of ours. `program` runs the tests, with `options` of
-    Java's. They find what the jar has in `unpacked` as files of a folder.
+    Java's, and logs at `log_level`. They find what the jar has in `unpacked` as files of a folder.
     """
 
     name: str
@@ -88,6 +88,7 @@ class Suite(NamedTuple):
     heap: str = "768m"
     options: Sequence[str] = ()
     unpacked: str = ""
+    log_level: str = "error"
 
     @property
     def folder(self) -> Path:
@@ -170,6 +171,7 @@ def _of_kafka(
     needs: Sequence[str] = (),
     asks: Sequence[str] = _ASKS,
     unpacked: str = "",
+    log_level: str = "error",
 ) -> Suite:
     """A suite of the group org.apache.kafka, whose jar of tests is of the classifier `test`. `needs` is what it leaves
     out of its own dependencies: artifacts of that group, with a classifier where there is one.
@@ -190,7 +192,15 @@ def _of_kafka(
         f"org.bouncycastle:bcpkix-jdk18on:{_BOUNCY_CASTLE}",
         f"org.apache.logging.log4j:log4j-slf4j-impl:{_LOG4J}",
     ]
-    return Suite(name, version, f"{artifact}-{version}-test.jar", coordinates, asks, unpacked=unpacked)
+    return Suite(
+        name,
+        version,
+        f"{artifact}-{version}-test.jar",
+        coordinates,
+        asks,
+        unpacked=unpacked,
+        log_level=log_level,
+    )
 
 
 def _of_spark(version: str) -> Suite:
@@ -239,6 +249,7 @@ SUITES: Final = (
             "kafka-tools",
         ),
         ("integration/utils/EmbeddedKafkaCluster", "StreamToTableJoinScalaIntegrationTestBase"),
+        log_level="info",  # some of its tests read the log
     ),
     _of_kafka(
         "connect",

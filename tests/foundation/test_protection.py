@@ -115,6 +115,7 @@ HARMLESS = {
     "ssl.client.auth": "none",
     "ssl.endpoint.identification.algorithm": "",
     "ssl.keystore.location": "",
+    "ssl.keymanager.algorithm": "PKIX",
     "security.inter.broker.protocol": "PLAINTEXT",
     "sasl.enabled.mechanisms": "GSSAPI",
     "sasl.login.refresh.window.factor": "0.7",

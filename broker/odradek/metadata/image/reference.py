@@ -146,7 +146,7 @@ def _settings_lines() -> Iterator[str]:
     for row in LISTENER_PROMISES:
         yield f"| `listener.name.NAME.{row.key}` | {row.asks_for} | |"
     yield ""
-    yield "These keys promise nothing by themselves, and have no effect:"
+    yield "These promise nothing by themselves, and have no effect:"
     yield ", ".join(f"`{key}*`" if key.endswith(".") else f"`{key}`" for key in NO_PROMISE) + "."
     yield ""
     yield "## Known and not used"

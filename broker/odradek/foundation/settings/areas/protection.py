@@ -70,10 +70,11 @@ STORES_OF_LISTENERS: Final = frozenset(
 KEPT_BY_SASL: Final = frozenset(one.key for one in vars(SaslSettings).values() if isinstance(one, Setting))
 
 # Keys of the families above that promise nothing by themselves. They set a time, a rate or an amount for another key's
-# protection, or they loosen it.
+# protection, they loosen it, or they say how Java reads a store.
 NO_PROMISE: Final = (
     "ssl.allow.dn.changes",
     "ssl.allow.san.changes",
+    "ssl.keymanager.algorithm",
     "sasl.kerberos.kinit.cmd",
     "sasl.kerberos.min.time.before.relogin",
     "sasl.kerberos.ticket.renew.",

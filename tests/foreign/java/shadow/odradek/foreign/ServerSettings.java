@@ -8,8 +8,10 @@ import java.security.GeneralSecurityException;
 import java.security.Key;
 import java.security.KeyStore;
 import java.util.Collections;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.stream.Collectors;
 import org.apache.kafka.common.config.types.Password;
 
 /** A broker's settings as a test has them, which are objects, written for a file of properties. */
@@ -31,6 +33,9 @@ public final class ServerSettings {
     }
 
     private static String text(Object value) {
+        if (value instanceof List<?> words) {
+            return words.stream().map(String::valueOf).collect(Collectors.joining(","));
+        }
         return value instanceof Password password ? password.value() : String.valueOf(value);
     }
 
