@@ -27,6 +27,8 @@ POOL: dict[str, Any] = {
     "storage": {"size": "2Gi", "class": "one"},
 }
 POOLED: dict[str, Any] = {**CLUSTER, "brokers": {**CLUSTER["brokers"], "pools": [POOL]}}
+PROCESSES: dict[str, Any] = {**CLUSTER, "brokers": {**CLUSTER["brokers"], "processes": 2}}
+ENDS_WITH_44 = {"name": "a", "type": "Internal", "port": 9144}
 ELSEWHERE = {"zookeeper": {"connect": "zk:2181/here"}}
 TOPIC = {"cluster": "none", "partitions": 4, "replicas": 2}
 GROUP = {"cluster": "none", "topics": ["one"], "reset": {"id": "one", "to": {"at": "Earliest"}}}
@@ -125,6 +127,19 @@ CASES: list[tuple[str, dict[str, Any] | None, dict[str, Any], str]] = [
         "at: Duration needs duration",
     ),
     ("Cluster", None, {**CLUSTER, "listeners": LISTENERS}, "two listeners have the same port"),
+    (
+        "Cluster",
+        PROCESSES,
+        {"brokers": {**CLUSTER["brokers"], "processes": 1}},
+        "processes cannot be lowered",
+    ),
+    (
+        "Cluster",
+        None,
+        {**PROCESSES, "listeners": LISTENERS[:1]},
+        "each broker of a pod has a port of its own",
+    ),
+    ("Cluster", None, {**PROCESSES, "listeners": [ENDS_WITH_44]}, "the last two digits of listeners' ports"),
     ("Cluster", None, {"zookeeper": {}}, "give either spec.zookeeper.connect"),
     (
         "Cluster",

@@ -56,6 +56,8 @@ ROLL_ANNOTATION: Final = "odradek.io/roll"
 # On a broker's pod that has been seen with all brokers in sync. A new pod does not have it.
 CAUGHT_UP_LABEL: Final = "odradek.io/caught-up"
 VOLUME: Final = "data"
+# Of a broker's container, where several brokers run in it.
+PROCESSES_VARIABLE: Final = "BROKER_PROCESSES"
 NODE_LABEL: Final = "kubernetes.io/hostname"
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 
@@ -109,6 +111,8 @@ class PoolPods:
     first_id: int
     pods: int
     wanted: BrokerPool | None = None
+    processes: int = 1
+    """Of each pod; those that it has now, for a pool that is taken away."""
 
     @property
     def ids(self) -> range:
@@ -173,6 +177,16 @@ class Context:
     def broker_ids(self) -> tuple[int, ...]:
         """The numbers of all brokers that there shall be now, those of pools included."""
         return (*range(self.brokers), *(broker for pool in self.pools for broker in pool.ids))
+
+    def processes_of(self, broker: int) -> int:
+        """How many brokers run in the pod of this one."""
+        found = (pool.processes for pool in self.pools if 0 <= broker - pool.first_id < BROKERS_MAX)
+        return next(found, self.spec.brokers.processes)
+
+    @property
+    def processes_max(self) -> int:
+        """How many brokers run in a pod at most."""
+        return max(self.spec.brokers.processes, *(pool.processes for pool in self.pools), 1)
 
     def broker_pod(self, broker: int) -> str:
         """The name of a broker's pod."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from odradek.foundation.settings.processes import process_port
 from odradek_operator.desired.names import (
     BROKER,
     CAUGHT_UP_LABEL,
@@ -126,15 +127,17 @@ def network_policies(context: Context) -> list[Json]:
     }
     everybody_may_measure = {"ports": [_port(HTTP_PORT)]}
     clients = context.spec.network.clients
-    to_brokers: Json = {"ports": [_port(INTERNAL_PORT), *(_port(one.port) for one in context.spec.listeners)]}
+    internal = _ports(context, INTERNAL_PORT)
+    external = [port for one in context.spec.listeners for port in _ports(context, one.port)]
+    to_brokers: Json = {"ports": [*internal, *external]}
     ingress = [to_brokers, everybody_may_measure]
     if clients is not None:
         console = [] if context.spec.console is None else [_pods(context, CONSOLE)]
         to_brokers["from"] = [brokers, controllers, *console, *clients]
         # The operator administers through the internal listener, where brokers have none of their own.
-        ingress.append({"ports": [_port(INTERNAL_PORT)], "from": [operator]})
+        ingress.append({"ports": internal, "from": [operator]})
     if context.spec.internal_listener is not None:
-        ingress.append({"ports": [_port(REPLICATION_PORT)], "from": [brokers, operator]})
+        ingress.append({"ports": _ports(context, REPLICATION_PORT), "from": [brokers, operator]})
     policies = [
         _policy(context, BROKER, ingress),
         _policy(
@@ -176,6 +179,12 @@ def _policy(context: Context, component: str, ingress: list[Json]) -> Json:
 
 def _pods(context: Context, component: str) -> Json:
     return {"podSelector": {"matchLabels": context.selector(component)}}
+
+
+def _ports(context: Context, port: int) -> list[Json]:
+    """A port of brokers' pods, and those of the several brokers in them."""
+    count = context.processes_max
+    return [_port(process_port(port, number)) for number in range(count + 1 if count > 1 else 1)]
 
 
 def _port(port: int) -> Json:

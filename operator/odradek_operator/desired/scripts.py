@@ -13,6 +13,7 @@ from odradek_operator.desired.names import (
     HTTP_PORT,
     INTERNAL_LISTENER,
     INTERNAL_PORT,
+    PROCESSES_VARIABLE,
     REPLICATION_LISTENER,
     REPLICATION_PORT,
     Context,
@@ -53,6 +54,9 @@ set -- --config {SETTINGS_FOLDER}/broker.properties --id "$POD_INDEX" \\
 if [ -n "$RACK" ]; then set -- "$@" --set "broker.rack=$RACK"; fi
 exec odradek broker "$@"
 """
+_WITH_PROCESSES: Final = f"""\
+if [ -n "${{{PROCESSES_VARIABLE}:-}}" ]; then set -- "$@" --processes "${PROCESSES_VARIABLE}"; fi
+"""
 
 # A controller has no number of its own: its pod's name, which is never used twice, gives it one.
 _START_CONTROLLER: Final = f"""\
@@ -66,7 +70,11 @@ exec odradek controller --config {SETTINGS_FOLDER}/controller.properties --id "$
 
 
 def start_broker(context: Context) -> str:
-    return _with_login(context, _START_BROKER, f"{SETTINGS_FOLDER}/broker.properties")
+    last = 'exec odradek broker "$@"\n'
+    script = _START_BROKER
+    if context.processes_max > 1:
+        script = script.replace(last, _WITH_PROCESSES + last)
+    return _with_login(context, script, f"{SETTINGS_FOLDER}/broker.properties")
 
 
 def start_controller(context: Context) -> str:

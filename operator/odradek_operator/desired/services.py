@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+from odradek.foundation.settings.processes import process_port
 from odradek_operator.desired.names import (
     BROKER,
     CONTROLLER,
@@ -78,7 +79,15 @@ def _environment(
     annotations = {} if is_passed_through else dict(listener.annotations or {})
     port = _port(listener.name, listener.port)
     spec: Json = {}
+    more: list[Json] = []
     if address is not None:
+        # Several brokers run in the pod, each at a port of its own; the first port is all brokers'.
+        processes = context.processes_of(address.broker)
+        more = [
+            _port(f"{listener.name}-{number}", process_port(listener.port, number))
+            for number in range(1, processes + 1)
+            if processes > 1
+        ]
         selector[_POD_LABEL] = context.broker_pod(address.broker)
         annotations |= {} if is_passed_through else address.annotations or {}
         if address.node_port is not None:
@@ -100,7 +109,7 @@ def _environment(
         BROKER,
         labels={LISTENER_LABEL: listener.name},
         annotations=annotations,
-        spec={"type": "ClusterIP", **spec, "selector": selector, "ports": [port]},
+        spec={"type": "ClusterIP", **spec, "selector": selector, "ports": [port, *more]},
     )
 
 

@@ -20,8 +20,10 @@ import aiohttp
 from odradek.client.admin.brokers import BrokerAdmin
 from odradek.client.admin.disks import directories
 from odradek.client.admin.logs import LogAdmin
+from odradek.client.client import Client
 from odradek.client.results import AlterOperation, ConfigChange, ConfigSource, ResourceType
 from odradek.foundation.errors import BrokerIdNotRegistered, InvalidRequest, OdradekError
+from odradek.foundation.machine_limits import PROCESS_IDS_APART
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.zookeeper_login import ZookeeperLogin
 from odradek_operator.gateways import zookeeper_access, zookeeper_members
@@ -318,6 +320,7 @@ class HttpClusterAdmin(HttpBalanceAdmin):
     ) -> Filling:
         async with self._clients.connect_client(bootstrap) as client:
             admin = BrokerAdmin(client)
+            onto = await _list_processes(client, onto)
             for one in await admin.list():
                 if one.id in onto and one.is_cordoned:
                     await admin.uncordon(one.id)
@@ -328,11 +331,12 @@ class HttpClusterAdmin(HttpBalanceAdmin):
     async def count_arriving(self, bootstrap: str, brokers: Collection[int]) -> int:
         async with self._clients.connect_client(bootstrap) as client:
             moves = await BrokerAdmin(client).reassignments.under_way()
+            brokers = await _list_processes(client, brokers)
         return sum(not set(brokers).isdisjoint(one.adding) for one in moves.values())
 
     async def check_drain(self, bootstrap: str, leaving: Collection[int]) -> None:
         async with self._clients.connect_client(bootstrap) as client:
-            await BrokerAdmin(client).plan_drain(*leaving)
+            await BrokerAdmin(client).plan_drain(*await _list_processes(client, leaving))
 
     async def drain_brokers(
         self, bootstrap: str, leaving: Collection[int], *, bytes_per_second: int | None
@@ -340,7 +344,9 @@ class HttpClusterAdmin(HttpBalanceAdmin):
         async with self._clients.connect_client(bootstrap) as client:
             admin = BrokerAdmin(client)
             # All of them before any is emptied, or one would be emptied into the next.
-            progress = [await admin.drain_progress(broker) for broker in leaving]
+            progress = [
+                await admin.drain_progress(broker) for broker in await _list_processes(client, leaving)
+            ]
             cordoned_now = [one.broker_id for one in progress if not one.is_cordoned]
             for broker in cordoned_now:
                 await admin.cordon(broker)
@@ -351,7 +357,7 @@ class HttpClusterAdmin(HttpBalanceAdmin):
 
     async def stop_drain(self, bootstrap: str, brokers: Collection[int]) -> None:
         async with self._clients.connect_client(bootstrap) as client:
-            for broker in brokers:
+            for broker in await _list_processes(client, brokers):
                 await BrokerAdmin(client).undrain(broker)
 
     async def end_throttle(self, bootstrap: str) -> None:
@@ -363,7 +369,7 @@ class HttpClusterAdmin(HttpBalanceAdmin):
         async with self._clients.connect_client(bootstrap) as client:
             known = await LogAdmin(client).describe_cluster(include_fenced=True)
             forgotten: list[int] = []
-            for broker in sorted(set(known.fenced) - set(keep)):
+            for broker in sorted(one for one in known.fenced if one % PROCESS_IDS_APART not in keep):
                 try:
                     await BrokerAdmin(client).remove(broker)
                 except (InvalidRequest, BrokerIdNotRegistered) as refusal:
@@ -409,3 +415,10 @@ async def _ask_server(host: str, port: int, word: str) -> str:
         return answer.decode(errors="replace")
     finally:
         writer.close()
+
+
+async def _list_processes(client: Client, brokers: Collection[int]) -> tuple[int, ...]:
+    """The brokers of the pods with these numbers, which are those of their first brokers, also ones that are away."""
+    known = await LogAdmin(client).describe_cluster(include_fenced=True)
+    more = {one for one in (*known.brokers, *known.fenced) if one % PROCESS_IDS_APART in brokers}
+    return tuple(sorted({*brokers, *more}))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Final
 
 from odradek.client.topic_settings import TOPIC_SETTINGS
+from odradek.foundation.machine_limits import PROCESSES_MAX
 from odradek.foundation.settings.areas.protection import PROTECTION_SETTINGS, protection_setting_of
 from odradek.foundation.settings.broker_settings import USED, all_settings
 from odradek.foundation.settings.declaration import Scope
@@ -24,9 +25,10 @@ _TOTAL: Final = "(self.replicas + self.pools.map(pool, pool.replicas).sum())"
 _OWN_KEYS: Final = (
     "node.id", "broker.id", "log.dir", "log.dirs", "listeners", "advertised.listeners", "inter.broker.listener.name",
     "listener.security.protocol.map", "security.inter.broker.protocol", "controlled.shutdown.enable",
-    "cordoned.log.dirs", "admin.listener.name", "broker.machine", "broker.processes",
+    "cordoned.log.dirs", "admin.listener.name", "broker.machine",
 )  # fmt: skip
 _REFUSED: Final = dict.fromkeys(_OWN_KEYS, "the operator sets it from spec.brokers and spec.listeners") | {
+    "broker.processes": "set spec.brokers.processes",
     "broker.rack": "set spec.brokers.rackLabel, and each broker takes its node's zone",
     "zookeeper.connect": "set spec.zookeeper",
 }
@@ -71,6 +73,17 @@ CONFIGURATION: Final = Configuration(
 )
 
 
+_PROCESSES: Final = Whole(minimum=1, maximum=PROCESSES_MAX)
+_PROCESSES_DOC: Final = Doc(
+    "How many brokers run in each pod, as processes with a core each: give `resources` as many. To the cluster they "
+    "are one machine, which never has two replicas of a partition. The number may be raised, and not lowered."
+)
+_PROCESSES_RULE: Final = Rule(
+    "self.processes >= oldSelf.processes",
+    "processes cannot be lowered: brokers with records would be gone. Make a pool with fewer, and take these away",
+)
+
+
 def _at_most(key: str, replicas: str, what: str) -> Rule:
     escaped = key.replace(".", "__dot__")
     return Rule(
@@ -94,6 +107,7 @@ class BrokerPool:
             "storage.class of a pool cannot change. Make another pool with it, and take this one away: its brokers are "
             "emptied first",
         ),
+        _PROCESSES_RULE,
     )
 
     name: Annotated[
@@ -116,6 +130,7 @@ class BrokerPool:
         Whole(minimum=0, maximum=BROKERS_MAX),
         Doc("How many brokers. Those with its highest numbers are emptied before they go."),
     ]
+    processes: Annotated[int, _PROCESSES, _PROCESSES_DOC] = 1
     storage: Annotated[Storage, Nested(Storage), Doc("Each broker's volume.")] = field(
         default_factory=Storage
     )
@@ -166,6 +181,7 @@ class Brokers:
             " <= int(self.config.default__dot__replication__dot__factor)",
             "min.insync.replicas must not be above default.replication.factor: no client could write with acks=all",
         ),
+        _PROCESSES_RULE,
         _at_most("default.replication.factor", _TOTAL, "the number of brokers"),
         _at_most("offsets.topic.replication.factor", _TOTAL, "the number of brokers"),
         _at_most("transaction.state.log.replication.factor", _TOTAL, "the number of brokers"),
@@ -179,6 +195,7 @@ class Brokers:
             "It may be 0 where `pools` has brokers."
         ),
     ] = 3
+    processes: Annotated[int, _PROCESSES, _PROCESSES_DOC] = 1
     config: Annotated[
         Mapping[str, str],
         CONFIGURATION,

@@ -65,6 +65,10 @@ class Metrics:
     ] = False
 
 
+_ARE_SINGLE: Final = "self.brokers.processes == 1 && self.brokers.pools.all(pool, pool.processes == 1)"
+_SINGLE: Final = f"(!has(self.brokers) || ({_ARE_SINGLE}))"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSpec:
     """A cluster as it is wanted."""
@@ -83,6 +87,17 @@ class ClusterSpec:
             "!has(self.authorization) || (has(self.internalListener) && has(self.internalListener.authentication) && "
             "self.listeners.all(one, has(one.authentication)))",
             "authorization needs names: give internalListener and every listener an authentication",
+        ),
+        Rule(
+            f"{_SINGLE} || self.listeners.all(one, one.type in ['Internal', 'LoadBalancer'])",
+            "with several processes each broker of a pod has a port of its own: use the types Internal and "
+            "LoadBalancer, which lead there",
+        ),
+        Rule(
+            f"{_SINGLE} || self.listeners.all(one, !(one.port % 100 in [44, 91, 92]) && "
+            "self.listeners.exists_one(other, other.port % 100 == one.port % 100))",
+            "with several processes broker n has ports 100 n higher: the last two digits of listeners' ports must "
+            "differ, none 44, 91 or 92",
         ),
         CONSOLE_RULE,
     )

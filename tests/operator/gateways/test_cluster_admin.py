@@ -33,6 +33,10 @@ class Brokers:
     async def connect_client(self, _: str) -> AsyncIterator[Any]:
         yield self
 
+    async def describe_cluster(self, *, include_fenced: bool) -> Any:
+        assert include_fenced
+        return SimpleNamespace(brokers=dict.fromkeys(self.replicas), fenced={})
+
     async def drain_progress(self, broker: int) -> DrainProgress:
         replicas, is_cordoned = self.replicas[broker], broker in self.cordoned
         return DrainProgress(broker, is_cordoned, replicas, leaders=0, moving=0, bytes_left=0)
@@ -48,7 +52,8 @@ class Brokers:
 
 def test_a_broker_counts_as_empty_only_after_it_is_cordoned(monkeypatch: pytest.MonkeyPatch) -> None:
     brokers = Brokers()
-    monkeypatch.setattr(cluster_admin, "BrokerAdmin", lambda client: client)
+    for name in ("BrokerAdmin", "LogAdmin"):
+        monkeypatch.setattr(cluster_admin, name, lambda client: client)
     admin = HttpClusterAdmin(cast(Any, brokers))
 
     def left() -> int:
@@ -61,6 +66,18 @@ def test_a_broker_counts_as_empty_only_after_it_is_cordoned(monkeypatch: pytest.
     assert left() == 0
 
 
+def test_all_brokers_of_a_pod_are_emptied(monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers = Brokers()
+    brokers.replicas = {2: 4, 10_002: 1, 20_002: 1, 12: 1, 10_012: 1}
+    brokers.cordoned = {2, 20_002}
+    for name in ("BrokerAdmin", "LogAdmin"):
+        monkeypatch.setattr(cluster_admin, name, lambda client: client)
+    admin = HttpClusterAdmin(cast(Any, brokers))
+    assert run(admin.drain_brokers("b:9092", (2,), bytes_per_second=None)) == 6
+    assert brokers.cordoned == {2, 10_002, 20_002}
+    assert brokers.drained == [2, 10_002, 20_002]
+
+
 def test_brokers_that_are_gone_are_forgotten_and_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Broker 4 has replicas, and broker 5 is alive again."""
     refusals = {4: InvalidRequest("broker 4 still has 1 replica"), 5: InvalidRequest("broker 5 is alive")}
@@ -68,7 +85,7 @@ def test_brokers_that_are_gone_are_forgotten_and_others_stay(monkeypatch: pytest
 
     class Known(Brokers):
         async def describe_cluster(self, *, include_fenced: bool) -> Any:
-            return SimpleNamespace(fenced=dict.fromkeys((2, 3, 4, 5)) if include_fenced else {})
+            return SimpleNamespace(fenced=dict.fromkeys((2, 3, 4, 5, 10_002, 10_003)))
 
         async def remove(self, broker: int) -> None:
             asked.append(broker)
@@ -78,8 +95,8 @@ def test_brokers_that_are_gone_are_forgotten_and_others_stay(monkeypatch: pytest
     for name in ("BrokerAdmin", "LogAdmin"):
         monkeypatch.setattr(cluster_admin, name, lambda client: client)
     admin = HttpClusterAdmin(cast(Any, Known()))
-    assert run(admin.forget_brokers("b:9092", keep=(0, 1, 2))) == (3,)
-    assert asked == [3, 4, 5]
+    assert run(admin.forget_brokers("b:9092", keep=(0, 1, 2))) == (3, 10_003)
+    assert asked == [3, 4, 5, 10_003]
 
 
 def test_what_a_broker_with_a_full_disk_says_of_its_restart(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,6 +37,11 @@ def process_folder(directory: str, number: int) -> str:
     return directory if number == 1 else f"{directory.rstrip('/')}/process.{number}"
 
 
+def process_port(port: int, number: int) -> int:
+    """The port of process `number` beside the machine's, which has the number 0."""
+    return port + PROCESS_PORTS_APART * number if port else 0
+
+
 def process_entries(settings: Settings, number: int) -> dict[str, str]:
     """The settings of process `number`, as texts by key."""
     given = {key: text for key, text in settings.given.items() if key not in ("broker.id", "log.dir")}
@@ -68,20 +73,16 @@ def _problems(settings: Settings) -> Iterator[str]:
         )
     rule = f"the ports of process n are {PROCESS_PORTS_APART} n higher"
     own = {one.port for one in settings.listener_endpoints if one.port}
-    ports = {_move_port(port, number) for port in own for number in range(count + 1)}
+    ports = {process_port(port, number) for port in own for number in range(count + 1)}
     if len(ports) < len(own) * (count + 1):
         yield (
             f"listeners={settings.listeners} has ports that meet with broker.processes={count}: {rule}; choose others"
         )
     advertised = max((one.port for one in settings.advertised_endpoints), default=0)
-    highest = _move_port(max([*own, advertised], default=0), count)
+    highest = process_port(max([*own, advertised], default=0), count)
     if highest > _PORT_MAX:
         yield f"the listeners need ports up to {highest} with broker.processes={count}: {rule}; choose lower ones"
 
 
 def _move_ports(endpoints: tuple[Endpoint, ...], number: int) -> str:
-    return ",".join(str(one._replace(port=_move_port(one.port, number))) for one in endpoints)
-
-
-def _move_port(port: int, number: int) -> int:
-    return port + PROCESS_PORTS_APART * number if port else 0
+    return ",".join(str(one._replace(port=process_port(one.port, number))) for one in endpoints)

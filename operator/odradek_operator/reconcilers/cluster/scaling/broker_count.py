@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from odradek_operator.desired.names import POOL_LABEL, PoolPods, pool_suffix
+from odradek_operator.desired.names import POOL_LABEL, PROCESSES_VARIABLE, PoolPods, pool_suffix
 from odradek_operator.gateways.kubernetes import Json, metadata
 from odradek_operator.reconcilers.cluster.facts import Objects, SetState, broker_numbers, set_state
 from odradek_operator.resources.brokers import BROKERS_MAX, Brokers
@@ -43,6 +43,8 @@ class PoolFound:
 
     name: str
     first_id: int
+    processes: int = 1
+    """How many brokers its pods run, in the StatefulSet that there is."""
 
 
 def brokers_there(stateful_set: SetState, pods: Collection[int], before: Movement | None) -> int | None:
@@ -60,12 +62,12 @@ def brokers_there(stateful_set: SetState, pods: Collection[int], before: Movemen
 
 def find_pools(wanted: Brokers, objects: Objects, cluster: str) -> tuple[PoolFound, ...]:
     """The pools by their first numbers: those that the Cluster names, and those that have a StatefulSet still."""
-    found = {pool.name: pool.first_id for pool in wanted.pools}
+    found = {pool.name: PoolFound(pool.name, pool.first_id, pool.processes) for pool in wanted.pools}
     for (kind, name), body in objects.items():
         pool = (metadata(body).get("labels") or {}).get(POOL_LABEL)
         if kind == "StatefulSet" and pool is not None and name == f"{cluster}-{pool_suffix(pool)}":
-            found.setdefault(pool, _first_of(body))
-    return tuple(PoolFound(name, found[name]) for name in sorted(found, key=lambda name: (found[name], name)))
+            found.setdefault(pool, PoolFound(pool, _first_of(body), _processes_of(body)))
+    return tuple(sorted(found.values(), key=lambda pool: (pool.first_id, pool.name)))
 
 
 class PoolsCollide(Exception):
@@ -114,6 +116,7 @@ def pool_pods(pools: Iterable[PoolFound], wanted: Brokers, brokers: Collection[i
             first_id=pool.first_id,
             pods=sum(0 <= broker - pool.first_id < BROKERS_MAX for broker in brokers),
             wanted=named.get(pool.name),
+            processes=pool.processes,
         )
         for pool in pools
     )
@@ -156,6 +159,13 @@ def format_brokers(movement: Movement | None) -> str:
 def update_movement(movement: Movement, *, begun: int, left: int) -> Movement:
     """The movement after a look: `begun` partitions have just set out, `left` are on their way."""
     return replace(movement, total=max(movement.total + begun, left), left=left)
+
+
+def _processes_of(stateful_set: Json) -> int:
+    template = ((stateful_set.get("spec") or {}).get("template") or {}).get("spec") or {}
+    variables = [one for container in template.get("containers") or () for one in container.get("env") or ()]
+    found = (one.get("value") for one in variables if one.get("name") == PROCESSES_VARIABLE)
+    return int(next(found, None) or 1)
 
 
 def _first_of(stateful_set: Json) -> int:

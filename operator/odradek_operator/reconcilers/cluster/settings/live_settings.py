@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from odradek.foundation.errors import OdradekError
+from odradek.foundation.settings.broker_settings import Settings
+from odradek.foundation.settings.processes import process_entries
 from odradek_operator.desired import scripts, settings
 from odradek_operator.gateways.cluster_admin import InForce
 from odradek_operator.reconcilers.cluster import facts
@@ -14,6 +17,8 @@ from odradek_operator.reconcilers.cluster.restart_words import format_names
 from odradek_operator.reconcilers.cluster.run import ReconcileRun
 from odradek_operator.reconcilers.cluster.settings import addresses
 from odradek_operator.reconcilers.cluster.settings.settings_plan import SettingsPlan, plan_settings
+
+_OF_PROCESSES: Final = ("listeners", "advertised.listeners", "listener.security.protocol.map", "log.dirs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,4 +121,11 @@ def _file_of(run: ReconcileRun, pod: facts.BrokerPod) -> Mapping[str, str]:
     advertised = scripts.advertised_listeners(run.context, pod.broker)
     node_address = pod.node_address or ""
     host = f"[{node_address}]" if ":" in node_address else node_address
-    return file | {"advertised.listeners": advertised.replace(addresses.NODE_IP, host)}
+    file |= {"advertised.listeners": advertised.replace(addresses.NODE_IP, host)}
+    processes = run.context.processes_of(pod.broker)
+    if processes == 1:
+        return file
+    # The first broker of the pod answers for it, at ports of its own.
+    own = {key: file[key] for key in _OF_PROCESSES} | {"broker.processes": str(processes)}
+    moved = process_entries(Settings(own), 1)
+    return file | {key: moved[key] for key in _OF_PROCESSES}
