@@ -13,6 +13,7 @@ The programs, and what each measures:
     python -m bench cluster --quick        three brokers against three, records with three replicas
     python -m bench takeover               a dead controller's, a dead broker's 10,000 partitions on ZooKeeper
     python -m bench restarts --rounds 3    what a producer notices of brokers that are restarted in turn
+    python -m bench machines --processes 1 2   does a machine of several brokers take as much more?
     python -m bench growth --gigabytes 20  does a longer log slow it down?
     python -m bench command-line           produce and consume beside kcat, on the same broker and files
     python -m bench clients --rounds 5     our Python clients beside kafka-python, aiokafka and confluent-kafka
@@ -59,6 +60,8 @@ def main() -> int:
             return _takeover(arguments)
         case "restarts":
             return _restarts(arguments)
+        case "machines":
+            return _machines(arguments)
         case "command-line":
             return _command_line(arguments)
         case "clients":
@@ -100,7 +103,16 @@ def _parsed() -> argparse.Namespace:
         prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     programs = ["compare", "cluster", "takeover", "restarts", "growth", "command-line", "operator", "spark"]
-    programs += ["clients", "paper", "mirror", "rights", "spark-source", "spark-load", "everything"]
+    programs += [
+        "machines",
+        "clients",
+        "paper",
+        "mirror",
+        "rights",
+        "spark-source",
+        "spark-load",
+        "everything",
+    ]
     parser.add_argument("program", nargs="?", choices=programs, default="compare")
     parser.add_argument("--rounds", type=int, default=5, help="rounds that count (default: 5)")
     parser.add_argument("--quick", action="store_true", help="one round of small sizes; a short growth")
@@ -125,6 +137,9 @@ def _parsed() -> argparse.Namespace:
     )
     parser.add_argument(
         "--partitions", type=int, default=10_000, help="of `takeover`, in topics of 100 (default: 10,000)"
+    )
+    parser.add_argument(
+        "--processes", type=int, nargs="+", default=[1, 2], help="of `machines` (default: 1 2)"
     )
     parser.add_argument("--instructions", action="store_true", help="rights: what valgrind counts, not time")
     parser.add_argument(
@@ -205,6 +220,18 @@ def _restarts(arguments: argparse.Namespace) -> int:
     from bench.restarts import restart_in_turn
 
     return restart_in_turn(rounds=arguments.rounds, disk=arguments.disk, is_json=arguments.output == "json")
+
+
+def _machines(arguments: argparse.Namespace) -> int:
+    from bench.machines import measure_machines
+
+    return measure_machines(
+        processes=arguments.processes,
+        rounds=1 if arguments.quick else arguments.rounds,
+        seconds=2.0 if arguments.quick else 10.0,
+        disk=arguments.disk,
+        is_json=arguments.output == "json",
+    )
 
 
 def _command_line(arguments: argparse.Namespace) -> int:

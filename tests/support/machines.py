@@ -46,6 +46,8 @@ class Machine(Member):
     def processes_by_number(self) -> dict[int, int]:
         """The process ids of the brokers that run now, by their number on this machine."""
         found: dict[int, int] = {}
+        if self.processes == 1:
+            return {1: self.pid}
         children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
         for child in children:
             log_dirs = _log_directories(int(child))
@@ -55,10 +57,10 @@ class Machine(Member):
 
     def kill_all(self) -> None:
         """End the parent and its processes at once, as a machine without power."""
-        pids = [self.pid, *self.processes_by_number().values()]
-        for pid in pids:
+        brokers = self.processes_by_number().values()
+        for pid in {self.pid, *brokers}:
             os.kill(pid, signal.SIGSTOP)
-        for pid in pids[1:]:
+        for pid in {*brokers} - {self.pid}:
             os.kill(pid, signal.SIGKILL)
         self.kill()
 
