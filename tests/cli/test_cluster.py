@@ -129,3 +129,26 @@ def test_a_single_broker_does_not_start_with_a_file_of_a_cluster(
     assert "use `odradek broker`" in said
     assert "remove the key" in said
     assert list(tmp_path.iterdir()) == [file], "nothing was written"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["start", "--set", "broker.processes=2"], "`odradek start` is one process"),
+        (["broker", "--processes", "2"], "a cluster needs ZooKeeper"),
+        (["broker", "--processes", "2", "--id", "10000"], "node.id=10000 must be below 10000"),
+        (["broker", "--processes", "65"], "65 is not in the range"),
+    ],
+)
+def test_processes_that_cannot_be_are_refused_with_the_reason(
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = ["--zookeeper", "127.0.0.1:1"] if "--id" in arguments else []
+    assert run([*arguments, *given]) == ExitCode.USAGE
+    assert words in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [], "nothing was written"

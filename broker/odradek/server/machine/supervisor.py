@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
@@ -89,7 +90,9 @@ class Supervisor:
                 self._note_ready(process, line, on_ready)
             code = await process.wait_for_end()
             if self._stopping.is_set():
-                if code != EXIT_CLEAN and self._exit_code == EXIT_CLEAN:
+                # One that was about to start does not follow signals yet, and has nothing open.
+                is_clean = code == EXIT_CLEAN or (line is None and code == -signal.SIGTERM)
+                if not is_clean and self._exit_code == EXIT_CLEAN:
                     logger.error("process %d ended %s at the stop", process.number, describe_end(code))
                     self._exit_code = EXIT_FAILED
                 return
