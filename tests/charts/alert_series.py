@@ -78,7 +78,9 @@ OF_CLUSTERS: Final = {
             gauge('odradek_is_controller{pod="c-1"}', 0, None),
         )
     ),
-    "OdradekProcessDown": one(gauge('up{pod="b-0"}', 1, 0)),
+    "OdradekProcessDown": Row(
+        (gauge('up{pod="b-0"}', 1, 0), gauge('odradek_machine_process_up{pod="b-1",process="2"}', 1, 0))
+    ),
     "OdradekPartitionsLeaderless": one(gauge('odradek_partitions_leaderless{pod="c-0"}', 0, 3)),
     "OdradekPartitionsBelowMinInSync": one(gauge('odradek_partitions_below_min_in_sync{pod="b-0"}', 0, 3)),
     "OdradekPartitionsUnderReplicated": one(gauge('odradek_partitions_under_replicated{pod="c-0"}', 0, 3)),
