@@ -255,3 +255,17 @@ def test_a_machine_that_is_killed_under_load_loses_nothing(tmp_path: Path, zooke
         assert sorted(writer.acknowledged) == list(range(written))
         found = read_all(cluster.bootstrap, "orders", group="g", count=written)
         assert sorted(found) == list(range(written))
+
+
+def test_a_second_signal_ends_all_processes_at_once(cluster: ClusterOfMachines) -> None:
+    machine = cluster.machines[1]
+    children = list(machine.processes_by_number().values())
+    # One that stands still does not stop, so only the second signal ends it.
+    os.kill(children[0], signal.SIGSTOP)
+    machine.process.send_signal(signal.SIGTERM)
+    wait_until("it stops", lambda: "stopping all processes cleanly" in machine.log())
+    wait_until("the other has stopped", lambda: not is_alive(children[1]))
+    machine.process.send_signal(signal.SIGTERM)
+    assert machine.process.wait(SECONDS_MAX) == 130
+    assert not any(map(is_alive, children))
+    machine.kill()

@@ -8,6 +8,7 @@ way. A second one ends them at once. Exit codes are those of `server.start`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import re
@@ -119,12 +120,14 @@ async def _serve(
             for number in range(1, settings.broker_processes + 1)
         ]
     )
-    stopped = _follow_signals(supervisor, ports)
+    signals = _follow_signals(supervisor, ports)
     code = await supervisor.run(lambda lines: print(_ready_line(settings, ports, lines), flush=True))
     ports.close()
-    if code == EXIT_CLEAN and linger_seconds and stopped.is_set():
+    if code == EXIT_CLEAN and linger_seconds and signals.first.is_set():
         logger.info("stopped; connections are refused for another %g s", linger_seconds)
-        await asyncio.sleep(linger_seconds)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(linger_seconds):
+                await signals.later.wait()
     return code
 
 
@@ -140,28 +143,36 @@ async def _bind(settings: Settings, admin: Address | None) -> _Ports:
     return _Ports(tuple(listening), tuple(bound))
 
 
-def _follow_signals(supervisor: Supervisor, ports: _Ports) -> asyncio.Event:
-    """Stop at the first SIGTERM or SIGINT, and end at once at a later one. The event says whether one came."""
+class _Signals(NamedTuple):
+    """Whether SIGTERM or SIGINT came, and whether another one followed."""
+
+    first: asyncio.Event
+    later: asyncio.Event
+
+
+def _follow_signals(supervisor: Supervisor, ports: _Ports) -> _Signals:
+    """Stop at the first SIGTERM or SIGINT, and end at once at a later one."""
     loop = asyncio.get_running_loop()
-    stopped = asyncio.Event()
+    signals = _Signals(asyncio.Event(), asyncio.Event())
     stopped_at = 0.0
 
     def stop(name: str) -> None:
         nonlocal stopped_at
-        if not stopped.is_set():
+        if not signals.first.is_set():
             logger.info("%s: stopping all processes cleanly; a second signal ends them at once", name)
             stopped_at = loop.time()
-            stopped.set()
+            signals.first.set()
             # Each process has its own until it stops. Later connections are refused, and not kept waiting.
             ports.close()
             supervisor.stop()
         elif loop.time() - stopped_at >= SAME_SIGNAL_SECONDS:
             logger.error("%s again: ending at once, without flushing", name)
+            signals.later.set()
             supervisor.kill()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, number.name)
-    return stopped
+    return signals
 
 
 def _ready_line(settings: Settings, ports: _Ports, lines: Mapping[int, str]) -> str:
