@@ -168,7 +168,7 @@ def test_a_declared_queue_has_its_rules_and_as_many_workers_as_it_needs(kube: Ku
             "apiVersion": "odradek.io/v1",
             "kind": "Topic",
             "metadata": {"name": letters},
-            "spec": {"cluster": "demo", "replicas": 1, "config": config},
+            "spec": {"cluster": "demo", "replicas": 3, "config": config},
         }
     )
     produce(kube, BOOTSTRAP, topic, [f"v{number}" for number in range(30)])
