@@ -104,6 +104,12 @@ class Pending(Generic[T]):
         else:
             self._callbacks.append(callback)
 
+    async def wait_for_end(self) -> None:
+        """Return when this is settled or cancelled, in a task that does not read the answer."""
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.when_settled(lambda _: None if over.done() else over.set_result(None))
+        await over
+
     def when_cancelled(self, callback: Callable[[], None]) -> None:
         """Call it when this is cancelled before it is settled; the owner of the work has one such callback."""
         self._on_cancel = callback
@@ -168,10 +174,8 @@ class Pending(Generic[T]):
             self._work = None
             self._end(*(yield from _outcome(work).__await__()))
         elif self._value is _UNSETTLED:
-            over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self.when_settled(lambda _: None if over.done() else over.set_result(None))
             try:
-                yield from over
+                yield from self.wait_for_end().__await__()
             except asyncio.CancelledError:
                 self.cancel()
                 raise

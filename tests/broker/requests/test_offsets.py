@@ -1,12 +1,13 @@
 """ListOffsets, OffsetForLeaderEpoch, DeleteRecords, InitProducerId, DescribeProducers, DescribeLogDirs."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from odradek.metadata.image.image import PartitionImage
 from odradek.wire.protocol.api import ApiKey
-from tests.support.whole_broker import START_MS, WholeBroker
+from tests.support.whole_broker import START_MS, WholeBroker, decoded
 
 
 async def with_records() -> WholeBroker:
@@ -56,6 +57,26 @@ async def test_every_version_knows_earliest_and_latest(version: int) -> None:
     broker = await with_records()
     assert (await look_up(broker, -2, version=version)).offset == 1
     assert (await look_up(broker, -1, version=version)).offset == 4
+
+
+@pytest.mark.parametrize("timestamp", [-1, -3])
+async def test_an_end_asked_for_behind_a_fetch_that_waits_is_not_older_than_it(timestamp: int) -> None:
+    broker = await with_records()
+    fields = broker.fetch_fields(("t", 0, 4), max_wait_ms=60_000)
+    fetched = broker.send(ApiKey.FETCH, 11, **fields)
+    asked = asyncio.ensure_future(look_up(broker, timestamp))
+    await asyncio.sleep(0)
+    assert not asked.done()
+    await broker.produce("t", b"v", timestamp_ms=START_MS + 40)
+    assert decoded(ApiKey.FETCH, 11, await fetched).responses[0].partitions[0].high_watermark == 5
+    assert (await asked).offset == (5 if timestamp == -1 else 4)
+
+
+async def test_an_end_is_told_when_the_fetch_before_it_is_over_without_records() -> None:
+    broker = await with_records()
+    broker.send(ApiKey.FETCH, 11, **broker.fetch_fields(("t", 0, 4), max_wait_ms=500))
+    assert (await look_up(broker, -1)).offset == 4
+    assert (await look_up(broker, -1)).offset == 4, "nothing is left to wait for"
 
 
 async def test_a_wrong_epoch_an_unknown_partition_and_a_wrong_time_are_refused() -> None:

@@ -14,6 +14,8 @@ Latest and earliest, which Spark and every consumer ask for at each start and po
 reads an index and at most one stretch of the log. A thread reads and decompresses the batch that it leads to. A time
 after the last record has no offset, -1.
 
+Behind a fetch of the connection that waits, the answer is made once that one has its own: see `fetch.waiting`.
+
 A new leader knows its high watermark only after the followers' first fetches. While it is below the start of the
 leader's epoch, a request that depends on it gets OFFSET_NOT_AVAILABLE, so that no offset goes back (KIP-207).
 """
@@ -22,7 +24,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Final
 
 from odradek.broker.replication.leader import Leader
@@ -30,6 +32,7 @@ from odradek.broker.replication.partition import Partition
 from odradek.broker.replication.removal_bounds import COMPACTED_UP_TO
 from odradek.broker.replication.time_searches import run_search
 from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.fetch.waiting import list_waiting
 from odradek.broker.requests.parts import PartitionParts
 from odradek.foundation.error_values import without_trace
 from odradek.foundation.errors import (
@@ -45,6 +48,7 @@ from odradek.storage.compaction.candidates import first_dirty_offset
 from odradek.storage.log import Log
 from odradek.storage.lookup import Search
 from odradek.wire.protocol.errors import error_code
+from odradek.wire.protocol.frames import Frame
 from odradek.wire.protocol.messages import Message
 from odradek.wire.protocol.requests.cluster import ListOffsetsPartition, ListOffsetsRequest
 from odradek.wire.protocol.segment_starts import offset_of_time
@@ -72,6 +76,24 @@ _NOTHING: Final = (-1, -1, -1)
 
 
 def handle(
+    request: ListOffsetsRequest, context: RequestContext[PartitionParts]
+) -> Message | Pending[Message]:
+    fetches = list_waiting(context.connection)
+    if fetches:
+        return Pending(_answer_after(fetches, request, context))
+    return _answer_now(request, context)
+
+
+async def _answer_after(
+    fetches: Sequence[Pending[Frame]], request: ListOffsetsRequest, context: RequestContext[PartitionParts]
+) -> Message:
+    for fetch in fetches:
+        await fetch.wait_for_end()
+    answer = _answer_now(request, context)
+    return await answer if isinstance(answer, Pending) else answer
+
+
+def _answer_now(
     request: ListOffsetsRequest, context: RequestContext[PartitionParts]
 ) -> Message | Pending[Message]:
     committed_only = request.isolation_level == _READ_COMMITTED

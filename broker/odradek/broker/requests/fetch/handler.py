@@ -22,6 +22,7 @@ from odradek.broker.requests.fetch.sessions import (
     FetchSession,
     ManyPartitions,
 )
+from odradek.broker.requests.fetch.waiting import note_waiting
 from odradek.broker.requests.loading import for_many
 from odradek.broker.requests.parts import FetchParts, FetchThrottling
 from odradek.foundation.errors import (
@@ -178,6 +179,8 @@ class Fetch:
             return self.answer(results)
         # The transport cancels it when the connection closes.
         pending.when_cancelled(waiting.cancel)
+        if type(self.reading) is not FollowerReading:
+            note_waiting(self._context.connection, pending)
         return pending
 
     def answer(self, results: list[Fetched]) -> Frame:
