@@ -73,7 +73,7 @@ _CONNECT: Final = "connect/util/clusters/Embedded"
 class Suite(NamedTuple):
     """`jar` has the tests, in classes whose names end with one of `ends`; those that ask for a cluster name one of
     `asks`. `launcher_sources` and `shadow_sources` are folders of ours. `program` runs the tests, with `options` of
-    Java's, and logs at `log_level`. They find what the jar has in `unpacked` as files of a folder.
+    Java's, and logs at `log_level`. They find what the jar has below the paths `unpacked` as files of a folder.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Suite(NamedTuple):
     program: str = "odradek.foreign.Play"
     heap: str = "768m"
     options: Sequence[str] = ()
-    unpacked: str = ""
+    unpacked: Sequence[str] = ()
     log_level: str = "error"
 
     @property
@@ -110,7 +110,7 @@ class Suite(NamedTuple):
                 made = folder.with_suffix(".new")
                 with zipfile.ZipFile(jar) as opened:
                     opened.extractall(
-                        made, [one for one in opened.namelist() if one.startswith(self.unpacked)]
+                        made, [one for one in opened.namelist() if one.startswith(tuple(self.unpacked))]
                     )
                 made.rename(folder)
         return folder
@@ -170,7 +170,7 @@ def _of_kafka(
     version: str,
     needs: Sequence[str] = (),
     asks: Sequence[str] = _ASKS,
-    unpacked: str = "",
+    unpacked: Sequence[str] = (),
     log_level: str = "error",
 ) -> Suite:
     """A suite of the group org.apache.kafka, whose jar of tests is of the classifier `test`. `needs` is what it leaves
@@ -225,6 +225,7 @@ def _of_spark(version: str) -> Suite:
         shadow_sources="spark-shadow",
         program="odradek.foreign.PlayScala",
         heap="1500m",
+        unpacked=("kafka-source-", "structured-streaming/"),
         options=("-Dspark.testing=true", *(f"--add-opens={one}=ALL-UNNAMED" for one in _OPENED)),
     )
 
@@ -264,7 +265,7 @@ SUITES: Final = (
             "kafka-tools",
         ),
         (_CONNECT,),
-        unpacked="test-plugins/",
+        unpacked=("test-plugins/",),
     ),
     _of_kafka(
         "mirror",
