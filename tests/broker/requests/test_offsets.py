@@ -77,6 +77,7 @@ async def test_an_end_is_told_when_the_fetch_before_it_is_over_without_records()
     broker.send(ApiKey.FETCH, 11, **broker.fetch_fields(("t", 0, 4), max_wait_ms=500))
     assert (await look_up(broker, -1)).offset == 4
     assert (await look_up(broker, -1)).offset == 4, "nothing is left to wait for"
+    assert not any(broker.connection.state.values()), "an answer that was given is not kept"
 
 
 async def test_a_wrong_epoch_an_unknown_partition_and_a_wrong_time_are_refused() -> None:

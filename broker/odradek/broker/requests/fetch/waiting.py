@@ -17,9 +17,12 @@ _STATE: Final = "waiting fetches"
 
 
 def note_waiting(connection: Connection, fetch: Pending[Frame]) -> None:
-    connection.state[_STATE] = [*list_waiting(connection), fetch]
+    """Keep it for `list_waiting` until it has an answer, which may be large."""
+    waiting: list[Pending[Frame]] = connection.state.setdefault(_STATE, [])
+    waiting.append(fetch)
+    fetch.when_settled(waiting.remove)
 
 
 def list_waiting(connection: Connection) -> list[Pending[Frame]]:
     """Those that came before and have no answer yet."""
-    return [one for one in connection.state.get(_STATE, ()) if not one.done()]
+    return list(connection.state.get(_STATE, ()))
