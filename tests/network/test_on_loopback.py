@@ -85,8 +85,17 @@ async def test_a_name_without_an_address_says_so() -> None:
 @on_each_loop_and_poll
 async def test_an_address_in_use_says_so() -> None:
     first = await started(listen())
-    with pytest.raises(OSError, match=rf"cannot listen on 127\.0\.0\.1:{first.port}: .* in use"):
+    with pytest.raises(OSError, match=rf"cannot listen on 127\.0\.0\.1:{first.port}: .* in use; .* or stop"):
         await listen(port=first.port).start()
+
+
+@on_each_loop_and_poll
+async def test_an_address_of_another_machine_says_so() -> None:
+    # An address for documents (RFC 5737), which no machine has.
+    with pytest.raises(
+        OSError, match=r"192\.0\.2\.1:9092: .*; choose an address of this machine\. Clients may"
+    ):
+        await listen(host="192.0.2.1", port=9092).start()
 
 
 @pytest.mark.parametrize("sendfile", [False, True])

@@ -21,6 +21,7 @@ from odradek.foundation.limits import (
     CONNECTIONS_HELD_MAX,
     LISTEN_BACKLOG_DEFAULT,
 )
+from odradek.foundation.listening import advise_on_address, is_elsewhere
 from odradek.foundation.rate_limited_log import RateLimitedLog
 from odradek.network.flow_control import Admission, Arrive
 
@@ -115,8 +116,7 @@ class SystemNetwork:
         except socket.gaierror as failure:
             raise OSError(
                 failure.errno,
-                f"cannot listen on {host}:{port}: {failure.strerror}; choose an address of this machine. Clients "
-                "may use another, by advertised.listeners",
+                f"cannot listen on {host}:{port}: {failure.strerror}; {_advise_on_listener(failure)}",
             ) from failure
         sockets: list[socket.socket] = []
         try:
@@ -144,7 +144,7 @@ class SystemNetwork:
             raise OSError(
                 failure.errno,
                 f"cannot listen on {address[0]}:{address[1]}: {os.strerror(failure.errno or 0)}; "
-                "choose another address, or stop the process that uses it",
+                f"{_advise_on_listener(failure)}",
             ) from failure
         listening.setblocking(False)
         if self._receive_buffer_bytes >= 0:
@@ -155,6 +155,11 @@ class SystemNetwork:
         self, protocol_factory: ProtocolFactory, *, host: str, port: int
     ) -> tuple[asyncio.Transport, Any]:
         return await asyncio.get_running_loop().create_connection(protocol_factory, host, port)
+
+
+def _advise_on_listener(failure: OSError) -> str:
+    advice = advise_on_address(failure)
+    return f"{advice}. Clients may use another, by advertised.listeners" if is_elsewhere(failure) else advice
 
 
 class SharingNetwork(SystemNetwork):

@@ -35,6 +35,7 @@ from odradek.console.logins import LoginSource
 from odradek.console.oidc import OidcProvider, OidcSettings
 from odradek.foundation.console_limits import CONSOLE_BODY_BYTES_MAX
 from odradek.foundation.errors import OdradekError
+from odradek.foundation.listening import is_elsewhere
 from odradek.foundation.version import __version__
 from odradek.server.http.strangers import PlainSite
 
@@ -102,8 +103,9 @@ class ConsoleServer:
         except OSError as error:
             await self.stop()
             reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+            advice = "choose another --host" if is_elsewhere(error) else "choose another --port"
             raise OSError(
-                error.errno, f"the console cannot listen on {host}:{port}: {reason}; choose another --port"
+                error.errno, f"the console cannot listen on {host}:{port}: {reason}; {advice}"
             ) from error
         if self.logins is not None:
             self.logins.start(self._runner.addresses[0][1])

@@ -27,6 +27,7 @@ from odradek.broker.process.broker_process import AnyBroker
 from odradek.broker.process.testing_faults import Faults
 from odradek.foundation.exposition import Exposition
 from odradek.foundation.ids import ANONYMOUS
+from odradek.foundation.listening import advise_on_address
 from odradek.foundation.metrics import MetricsRegistry
 from odradek.security.authorization.acls import AclResourceType
 from odradek.server.http import broker_metrics
@@ -115,8 +116,7 @@ class HttpServer:
             reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
             raise OSError(
                 error.errno,
-                f"--admin cannot listen on {host}:{self._port}: {reason}; choose another address, or stop the "
-                "process that uses it",
+                f"--admin cannot listen on {host}:{self._port}: {reason}; {advise_on_address(error)}",
             ) from error
 
     def _new_runner(self, application: web.Application) -> web.AppRunner:
