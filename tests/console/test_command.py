@@ -16,7 +16,7 @@ import pytest
 
 import odradek
 from odradek.cli.cluster.console_logins import LoginOptions, check_url, make_login_source, read_oidc
-from odradek.cli.cluster.console_run import NamedCluster, connection_words, find_clusters
+from odradek.cli.cluster.console_run import NamedCluster, check_hosts, connection_words, find_clusters
 from odradek.cli.shared import profiles
 from odradek.cli.shared.connection_settings import GivenOptions
 from odradek.cli.shared.options import CommandSession
@@ -136,8 +136,9 @@ def test_a_cluster_is_named_by_a_profile_or_a_file(tmp_path: Path, monkeypatch: 
         (["a="], "names no cluster"),
         (["a={file}", "a={file}"], "is named twice"),
         (["a={empty}"], "bootstrap.servers is missing"),
+        (["a={misspelt}"], "did you mean bootstrap.servers"),
         (["nothing"], "there is no profile 'nothing'"),
-        (["a={file}.not"], "there is no such file"),
+        (["a={file}.not"], "--cluster .*: there is no such file"),
         ([f"c{number}={{file}}" for number in range(CONSOLE_CLUSTERS_MAX + 1)], "clusters at most"),
     ],
 )
@@ -145,11 +146,12 @@ def test_clusters_that_cannot_be_are_refused(
     clusters: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    file, empty = tmp_path / "file", tmp_path / "empty"
+    file, empty, misspelt = tmp_path / "file", tmp_path / "empty", tmp_path / "misspelt"
     file.write_text("bootstrap.servers=b:1\n")
     empty.write_text("client.id=x\n")
+    misspelt.write_text("bootstrap.server=b:1\n")
     with pytest.raises((click.UsageError, SettingError, FileNotFoundError), match=words):
-        find_clusters(session(), [one.format(file=file, empty=empty) for one in clusters])
+        find_clusters(session(), [one.format(file=file, empty=empty, misspelt=misspelt) for one in clusters])
 
 
 def test_another_address_beside_named_clusters_is_refused() -> None:
@@ -168,6 +170,14 @@ def test_masks_are_those_of_the_cluster(tmp_path: Path, capsys: pytest.CaptureFi
     one, two = (found.source for found in find_clusters(session(), clusters, masks=masks))
     assert (one.showing.is_masked("t"), two.showing.is_masked("t")) == (False, True)
     assert "rule 2 of --masks counts in no cluster" in capsys.readouterr().err
+
+
+def test_a_field_that_looks_like_a_path_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "[[mask]]\ntopics = ['t']\nvalue = ['card.number', '$.card.number', 'iban']\n"
+    find_clusters(session(), [], masks=parse_masks(text, source="masks"))
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "rule 1 of --masks: 'card.number' is the name of one field" in line
+    assert "'$.card.number'" in line
 
 
 def test_a_console_does_not_start_without_its_masks(tmp_path: Path) -> None:
@@ -201,6 +211,13 @@ def test_a_console_with_logins_shows_nothing_before_one(tmp_path: Path) -> None:
         process.terminate()
         assert process.wait(SECONDS_MAX) == 0
         assert "passwords of viewers cross the network in clear" in process.stderr.read()
+
+
+def test_a_cluster_without_a_name_is_called_by_what_named_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ODRADEK_BOOTSTRAP", "b:1")
+    (only,) = find_clusters(session(), [])
+    with pytest.raises(SettingError, match=r"the cluster of \$ODRADEK_BOOTSTRAP has no logins"):
+        make_login_source(*only)
 
 
 @pytest.mark.parametrize(
@@ -267,6 +284,20 @@ def test_a_port_that_is_taken_is_named() -> None:
             assert process.wait(SECONDS_MAX) == 1
             assert process.stderr is not None
             assert f"cannot listen on 127.0.0.1:{port}" in process.stderr.read()
+
+
+def test_an_address_of_another_machine_is_no_matter_of_the_port() -> None:
+    # An address for documents (RFC 5737), which no machine has.
+    with console("--host", "192.0.2.1", "--port", "0") as process:
+        assert process.wait(SECONDS_MAX) == 1
+        assert process.stderr is not None
+        assert "choose another --host" in process.stderr.read()
+
+
+@pytest.mark.parametrize("name", ["https://console.example.org", "console.example.org:8443", "a/b"])
+def test_a_name_that_no_browser_gives_is_refused(name: str) -> None:
+    with pytest.raises(click.BadParameter, match="is no name of a host"):
+        check_hosts(["console.example.org", "[::1]", "::1", name])
 
 
 def test_a_line_names_the_cluster_as_the_console_was_started() -> None:

@@ -141,6 +141,8 @@ class _Rule:
     topics: re.Pattern[str]
     clusters: re.Pattern[str]
     masks: TopicMasks
+    dotted: tuple[str, ...] = ()
+    """Names of fields that look like paths."""
 
 
 class MaskRules:
@@ -158,6 +160,10 @@ class MaskRules:
         """The numbers of the rules that count in none of these clusters."""
         clusters = list(names)
         return [one.number for one in self._rules if not any(map(one.clusters.match, clusters))]
+
+    def list_dotted(self) -> list[tuple[int, str]]:
+        """The names of fields with a dot, each with its rule's number. A path may have been meant."""
+        return [(one.number, name) for one in self._rules for name in one.dotted]
 
     def find(self, topic: str) -> TopicMasks:
         """What all rules together hide of a topic."""
@@ -182,7 +188,11 @@ def parse_masks(text: str, *, source: str) -> MaskRules:
         raise SettingError(f"{source}: it is no TOML: {failure}") from failure
     given = document.pop("mask", [])
     if document or not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
-        raise SettingError(f"{source}: it has [[mask]] for each rule, and nothing else")
+        odd = [*document, *(["mask"] if not isinstance(given, list) else [])]
+        found = f"; it has {', '.join(odd)}" if odd else ""
+        raise SettingError(
+            f"{source}: a rule begins with the line [[mask]], and nothing else may be there{found}"
+        )
     if not 0 < len(given) <= CONSOLE_MASK_RULES_MAX:
         raise SettingError(f"{source}: it has {len(given)} rules; 1 to {CONSOLE_MASK_RULES_MAX} are allowed")
     return MaskRules(
@@ -201,7 +211,7 @@ def _read_rule(given: Mapping[str, object], number: int, where: str) -> _Rule:
         if name not in _PARTS:
             raise SettingError(f"{where} has {name!r}; it can have {', '.join(_PARTS)}")
         if not isinstance(found, list) or not found or not all(isinstance(one, str) and one for one in found):
-            raise SettingError(f"{where}: {name} has to be a list of texts")
+            raise SettingError(f"{where}: {name} has to be a list of texts, none of them empty")
         texts[name] = found
     if "topics" not in texts or not texts.keys() & {"key", "value", "headers"}:
         raise SettingError(f"{where} needs topics, and one of key, value and headers")
@@ -213,6 +223,12 @@ def _read_rule(given: Mapping[str, object], number: int, where: str) -> _Rule:
             _read_fields(texts.get("key", ()), f"{where}: key"),
             _read_fields(texts.get("value", ()), f"{where}: value"),
             frozenset(one if one == _ANY else fold(one) for one in texts.get("headers", ())),
+        ),
+        tuple(
+            one
+            for part in ("key", "value")
+            for one in texts.get(part, ())
+            if "." in one and not one.startswith(_WHOLE)
         ),
     )
 

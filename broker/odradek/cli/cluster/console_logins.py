@@ -14,7 +14,7 @@ from odradek.cli.shared.output import warn
 from odradek.cli.shared.property_files import read_text
 from odradek.client.client import Client
 from odradek.client.secured import network_with_login, protocol_of
-from odradek.console.clusters import ClusterSource
+from odradek.console.clusters import ONLY, ClusterSource
 from odradek.console.http.logins import REDIRECT_PATH
 from odradek.console.http.protection import LOOPBACK_NAMES, host_name
 from odradek.console.logins import LoginSource
@@ -47,7 +47,9 @@ class LoginOptions(NamedTuple):
 
 def make_login_source(source: ClusterSource, settings: ClientSettings) -> LoginSource:
     """How viewers log in at a cluster. Raises SettingError for one without logins."""
-    properties, where = settings.security, f"cluster {source.name} ({settings.bootstrap.source})"
+    properties, where = settings.security, f"the cluster of {settings.bootstrap.source}"
+    if source.name != ONLY:
+        where = f"cluster {source.name} ({settings.bootstrap.source})"
     protocol, mechanism = protocol_of(properties), properties.get(_MECHANISM, "")
     if protocol not in WITH_SASL:
         raise SettingError(

@@ -35,6 +35,7 @@ from odradek.foundation.console_limits import (
 )
 
 CLUSTER_OPTION: Final = "--cluster"
+ALLOW_HOST_OPTION: Final = "--allow-host"
 MASKS_OPTION: Final = "--masks"
 
 
@@ -64,6 +65,7 @@ def console(
     log_level: str,
     log_format: str,
 ) -> int:
+    check_hosts(allowed_hosts)
     found = find_clusters(session, clusters, registry_url=registry_url, masks=_read_masks(masks_file))
     options = LoginOptions(
         logins, check_url(url), oidc_issuer, oidc_client_id, oidc_client_secret_file, oidc_scope
@@ -85,6 +87,16 @@ def console(
     )
 
 
+def check_hosts(names: Sequence[str]) -> None:
+    """Raises click.BadParameter for a URL, and for a name with a port: neither is the name of a host."""
+    for name in names:
+        if "/" in name or name.count(":") == 1:
+            raise click.BadParameter(
+                f"{name!r} is no name of a host; write it like console.example.org",
+                param_hint=ALLOW_HOST_OPTION,
+            )
+
+
 def find_clusters(
     session: CommandSession,
     clusters: Sequence[str],
@@ -97,6 +109,10 @@ def find_clusters(
     found = _list_clusters(session, clusters, registry_url, rules)
     for number in rules.list_unused(one.source.name for one in found):
         warn(f"rule {number} of {MASKS_OPTION} counts in no cluster of this console")
+    for number, name in rules.list_dotted():
+        warn(
+            f"rule {number} of {MASKS_OPTION}: {name!r} is the name of one field; a path begins with $: '$.{name}'"
+        )
     return found
 
 
@@ -124,7 +140,7 @@ def _list_clusters(
         if name in found:
             raise click.BadParameter(f"{name!r} is named twice", param_hint=CLUSTER_OPTION)
         given = GivenOptions(command_config=file) if separator else GivenOptions(profile=name)
-        settings = resolve_alone(given)
+        settings = resolve_alone(given, what=CLUSTER_OPTION)
         for warning in settings.warnings:
             warn(warning)
         found[name] = _make_cluster(name, settings, given, masks)

@@ -154,19 +154,21 @@ def resolve(given: GivenOptions) -> ClientSettings:
     return ClientSettings(values, profile, tuple(warnings))
 
 
-def resolve_alone(given: GivenOptions) -> ClientSettings:
+def resolve_alone(given: GivenOptions, *, what: str = "--command-config") -> ClientSettings:
     """The settings of a profile or a file by itself, as where a command names several clusters. The environment, which
-    means one, counts for none of them. Raises as `resolve`, and SettingError where no broker is named.
+    means one, counts for none of them. `what` is the option that names it. Raises as `resolve`, and SettingError where
+    no broker is named.
     """
     values = _defaults()
     if given.command_config is not None:
-        read, source = late.read_property_file(given.command_config), given.command_config
+        read, source = late.read_property_file(given.command_config, what=what), given.command_config
     else:
         assert given.profile is not None
         read, source = profiles.read(given.profile), f"profile {given.profile!r}"
     _lay(values, read, source)
     if values[BOOTSTRAP_SERVERS].source == DEFAULT:
-        raise SettingError(f"{source}: {BOOTSTRAP_SERVERS} is missing, so no cluster is named")
+        words = f"{source}: {BOOTSTRAP_SERVERS} is missing, so no cluster is named"
+        raise SettingError("; ".join((words, *read.warnings)))
     return ClientSettings(values, given.profile, read.warnings)
 
 

@@ -8,9 +8,9 @@ from odradek.foundation.errors import SettingError
 from odradek.foundation.settings.file import parse_properties
 
 
-def read_property_file(path: str) -> ReadProperties:
-    """A file in the syntax of Kafka's client.properties. Raises FileNotFoundError, SettingError."""
-    return read_client_properties(read_entries(path, what="--command-config"), source=path)
+def read_property_file(path: str, *, what: str = "--command-config") -> ReadProperties:
+    """A file in the syntax of Kafka's client.properties. Raises FileNotFoundError, and SettingError naming `what`."""
+    return read_client_properties(read_entries(path, what=what), source=path)
 
 
 def read_entries(path: str, *, what: str) -> dict[str, str]:
