@@ -16,7 +16,7 @@ import click
 
 from odradek.cli.groups.saved_offsets import SavedOffset, load, save
 from odradek.cli.shared.options import CommandSession, parse_partitions
-from odradek.cli.shared.output import count, show, warn
+from odradek.cli.shared.output import count, say_dry_run, show, warn
 from odradek.cli.shared.partition_names import find_named_partitions
 from odradek.cli.shared.times import parse_duration_ms, parse_moment_ms
 from odradek.client.admin.group_resets import Reset, find_reset_offsets
@@ -301,4 +301,4 @@ def print_resets(session: CommandSession, plans: Sequence[ResetPlan], *, is_done
         empty="no offset is committed there",
     )
     if not is_done:
-        click.echo("dry run: nothing was changed; add --execute to do it", err=True)
+        say_dry_run("changed", is_empty=not plans)

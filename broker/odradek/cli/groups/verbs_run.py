@@ -10,7 +10,15 @@ from odradek.cli.groups.group_details import describe_groups
 from odradek.cli.groups.group_tables import print_members, print_offsets, print_states
 from odradek.cli.groups.verbs import STATES, TYPES
 from odradek.cli.shared.options import CommandSession
-from odradek.cli.shared.output import failure_fields, print_errors, say, show, show_document, state_in_color
+from odradek.cli.shared.output import (
+    failure_fields,
+    print_errors,
+    say,
+    say_dry_run,
+    show,
+    show_document,
+    state_in_color,
+)
 from odradek.cli.shared.watch import look
 from odradek.client.admin.groups import ZOOKEEPER, GroupAdmin
 from odradek.client.client import Client
@@ -121,7 +129,7 @@ def delete(
         failures.append(failure)
     print_errors(failures)
     if not execute:
-        click.echo("dry run: nothing was deleted; add --execute to do it", err=True)
+        say_dry_run("deleted", is_empty=len(failures) == len(documents))
     show_document(session.output, documents)
     return exit_code
 

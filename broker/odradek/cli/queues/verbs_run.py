@@ -18,6 +18,7 @@ from odradek.cli.shared.output import (
     print_errors,
     print_table,
     say,
+    say_dry_run,
     show,
     show_document,
     state_in_color,
@@ -173,7 +174,8 @@ def reset(
         ],
         empty="the queue has begun no topic",
     )
-    _say_dry_run(execute, "moved")
+    if not execute:
+        say_dry_run("moved", is_empty=not rows)
 
 
 def forget(session: CommandSession, *, group_id: str, topics: tuple[str, ...], execute: bool) -> None:
@@ -187,9 +189,11 @@ def forget(session: CommandSession, *, group_id: str, topics: tuple[str, ...], e
         return [name for name in topics if name in begun]
 
     done = "forgot" if execute else "would forget"
-    for name in session.run(work):
+    found = session.run(work)
+    for name in found:
         say(session.output, f"{done}  {name}", {"queue": group_id, "topic": name, "result": done})
-    _say_dry_run(execute, "forgotten")
+    if not execute:
+        say_dry_run("forgotten", is_empty=not found)
 
 
 def delete(session: CommandSession, *, group_ids: tuple[str, ...], execute: bool) -> int:
@@ -220,14 +224,10 @@ def delete(session: CommandSession, *, group_ids: tuple[str, ...], execute: bool
         else:
             documents.append({"queue": group_id, "result": "failed", **failure_fields(failure)})
     print_errors(failures)
-    _say_dry_run(execute, "deleted")
+    if not execute:
+        say_dry_run("deleted", is_empty=len(failures) == len(found))
     show_document(session.output, documents)
     return exit_code_for(failures[0]) if failures else ExitCode.OK
-
-
-def _say_dry_run(execute: bool, what: str) -> None:
-    if not execute:
-        click.echo(f"dry run: nothing was {what}; add --execute to do it", err=True)
 
 
 def _items(value: object) -> Sequence[dict[str, object]]:

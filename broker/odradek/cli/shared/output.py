@@ -211,6 +211,12 @@ def say(output: str, sentence: str, document: object) -> None:
         print(sentence)
 
 
+def say_dry_run(what: str, *, is_empty: bool) -> None:
+    """Say that nothing was done to the cluster. How to do it is said where there is something to do."""
+    remedy = "" if is_empty else "; add --execute to do it"
+    click.echo(f"dry run: nothing was {what}{remedy}", err=True)
+
+
 def warn(warning: str | None, *, about: str = "") -> None:
     """Print a warning on stderr after the name of its subject; nothing without a warning."""
     if warning:

@@ -85,5 +85,6 @@ def _show_trims(session: CommandSession, trims: list[Trim], *, is_done: bool) ->
         empty="no partition",
     )
     if not is_done:
-        total = count(sum(one.records for one in trims), "record")
-        click.echo(f"dry run: nothing was deleted; add --execute to delete {total}", err=True)
+        total = sum(one.records for one in trims)
+        remedy = f"; add --execute to delete {count(total, 'record')}" if total else ""
+        click.echo(f"dry run: nothing was deleted{remedy}", err=True)

@@ -13,7 +13,7 @@ from odradek.cli.shared.options import (
     CommandSession,
     parse_assignments,
 )
-from odradek.cli.shared.output import count, failure_fields, print_errors, show_document, warn
+from odradek.cli.shared.output import count, failure_fields, print_errors, say_dry_run, show_document, warn
 from odradek.client.admin.disks import find_refused_topics
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
 from odradek.client.admin.topics import TopicAdmin
@@ -98,7 +98,7 @@ def delete(session: CommandSession, *, names: tuple[str, ...], if_exists: bool, 
         }
     exit_code = _report(session, outcome, verb="deleted" if execute else "would delete")
     if not execute:
-        click.echo("dry run: nothing was deleted; add --execute to do it", err=True)
+        say_dry_run("deleted", is_empty=all(isinstance(one, OdradekError) for one in outcome.values()))
     return exit_code
 
 
