@@ -85,6 +85,35 @@ def test_a_mistyped_group_gets_the_nearest_name(testing_broker: TestBroker) -> N
         assert "there is no group 'biling'; did you mean 'billing'?" in shell.error
 
 
+@pytest.mark.integration
+def test_a_queue_is_near_to_queues_alone(testing_broker: TestBroker) -> None:
+    shell = Shell(testing_broker.bootstrap)
+    shell.run("groups", "reset-offsets", "resize", "--topic", "orders", "--to-latest", "--execute")
+    shell.run("consume", "orders", "--share-group", "shrink", "--idle-exit", "1")
+    for verb in ("describe", "peek", "delete"):
+        shell.run("queues", verb, "resiz", code=ExitCode.NOT_FOUND)
+        assert "there is no queue 'resiz'; `odradek queues list` lists all queues" in shell.error
+        shell.run("queues", verb, "shrnk", code=ExitCode.NOT_FOUND)
+        assert "there is no queue 'shrnk'; did you mean 'shrink'?" in shell.error
+        shell.run("queues", verb, "resize", code=ExitCode.NOT_FOUND)
+        assert "there is no queue 'resize'" in shell.error
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("verb", ["topics", "groups", "queues"])
+def test_a_dry_run_that_finds_nothing_asks_for_no_execute(testing_broker: TestBroker, verb: str) -> None:
+    shell = Shell(testing_broker.bootstrap)
+    shell.run(verb, "delete", "zzzzzz", code=ExitCode.NOT_FOUND)
+    assert shell.error.endswith("dry run: nothing was deleted\n")
+
+
+@pytest.mark.integration
+def test_a_failure_of_the_default_of_brokers_names_it(testing_broker: TestBroker) -> None:
+    shell = Shell(testing_broker.bootstrap)
+    shell.run("configs", "set", "broker", "default", "log.retention.mss=1", code=ExitCode.REFUSED)
+    assert "odradek: broker default: Unknown broker config name" in shell.error
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -131,7 +131,7 @@ def test_the_usual_port_of_each_brokers_host_is_asked(queue: Queue, monkeypatch:
 def test_wrong_use_is_explained(queue: Queue) -> None:
     shell = queue.shell
     shell.run("queues", "locks", "none-such", "--admin", queue.admin, code=ExitCode.NOT_FOUND)
-    assert "there is no group 'none-such'" in shell.error
+    assert "there is no queue 'none-such'" in shell.error
     shell.run("queues", "locks", "resize", "--admin", "ftp://x", code=ExitCode.USAGE)
     assert "is no address of a port of --admin" in shell.error
 

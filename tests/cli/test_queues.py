@@ -81,7 +81,7 @@ def test_a_queue_is_forgotten_and_deleted_only_when_told_to(shell: Shell, queue:
     shell.run("queues", "describe", queue)
     shell.run("queues", "delete", queue, "--execute")
     shell.run("queues", "describe", queue, code=ExitCode.NOT_FOUND)
-    assert f"there is no group '{queue}'" in shell.error
+    assert f"there is no queue '{queue}'; `odradek queues list`" in shell.error
 
 
 def test_what_was_given_up_is_shown_and_given_back_once(shell: Shell, queue: str) -> None:

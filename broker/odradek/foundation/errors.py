@@ -110,11 +110,14 @@ class UnsupportedCompressionType(RequestError):
 
 
 class MissingByName(RequestError):
-    """The base of errors about a name that nothing has. `missing_name` is that name, where the raiser knows it."""
+    """The base of errors about a name that nothing has. `missing_name` is that name, where the raiser knows it.
+    `is_queue` says that a queue was meant, and no other group.
+    """
 
-    def __init__(self, *words: str, missing_name: str | None = None) -> None:
+    def __init__(self, *words: str, missing_name: str | None = None, is_queue: bool = False) -> None:
         super().__init__(*words)
         self.missing_name = missing_name
+        self.is_queue = is_queue
 
 
 class UnknownTopicOrPartition(MissingByName):

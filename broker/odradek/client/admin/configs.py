@@ -226,7 +226,8 @@ class ConfigAdmin:
 def _failure(
     resource_type: ResourceType, result: DescribeConfigsResult | AlterConfigsResourceResponse
 ) -> OdradekError | None:
-    about = f"{resource_type.name.lower().replace('_', ' ')} {result.resource_name!r}"
+    whose = repr(result.resource_name) if result.resource_name else "default"
+    about = f"{resource_type.name.lower().replace('_', ' ')} {whose}"
     names = {resource_type.name.lower(): result.resource_name}
     return error_for(result.error_code, result.error_message, about=about, **names)
 

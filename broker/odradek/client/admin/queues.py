@@ -56,6 +56,7 @@ class QueueAdmin:
             raise GroupIdNotFound(
                 f"there is no queue {group_id!r}; `odradek queues list` lists all queues",
                 missing_name=group_id,
+                is_queue=True,
             )
         return found
 
