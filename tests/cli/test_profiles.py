@@ -259,3 +259,20 @@ def test_every_default_is_a_value_that_is_allowed() -> None:
     assert read_client_properties(defaults, source="defaults").values == defaults
     with pytest.raises(SettingError):
         read_client_properties({"security.protocol": "TLS"}, source="f")
+
+
+def test_a_folder_of_profiles_that_cannot_be_made_is_named(
+    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(file))
+    result = invoke("profile", "create", "one", "--bootstrap", "b:1")
+    assert result.exit_code == ExitCode.FAILED
+    assert result.output == f"odradek: {file}/odradek: Not a directory\n"
+
+
+def test_where_no_profile_is_the_error_says_how_to_make_one(invoke: Invoke) -> None:
+    result = invoke("profile", "use", "one")
+    assert result.exit_code == ExitCode.NOT_FOUND
+    assert result.output == "odradek: there is no profile 'one'; `odradek profile create NAME` makes one\n"

@@ -145,7 +145,7 @@ def report(failure: Exception, *, verbose: bool) -> int:
 
 def _format_failure(failure: Exception) -> str:
     """The message of an error. Errors of the operating system name a file, except those of stdout."""
-    if type(failure) is not OSError and not isinstance(failure, FileNotFoundError | PermissionError):
+    if not isinstance(failure, OSError) or isinstance(failure, ConnectionError | TimeoutError):
         return str(failure)
     if failure.filename is not None:
         return f"{failure.filename}: {failure.strerror}"

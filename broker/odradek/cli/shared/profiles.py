@@ -113,9 +113,10 @@ def delete(name: str) -> None:
 
 
 def _not_there(name: str, *, named_by: str) -> FileNotFoundError:
-    there = ", ".join(names()) or "none; `odradek profile create` makes one"
     origin = f" (named by {named_by})" if named_by else ""
-    return FileNotFoundError(f"there is no profile {name!r}{origin}; there are: {there}")
+    known = names()
+    hint = f"there are: {', '.join(known)}" if known else "`odradek profile create NAME` makes one"
+    return FileNotFoundError(f"there is no profile {name!r}{origin}; {hint}")
 
 
 def _write(path: Path, text: str) -> None:
