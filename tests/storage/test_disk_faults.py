@@ -7,6 +7,7 @@ way nothing that was acknowledged is lost, nothing that was refused appears, and
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable
 from functools import partial
 
@@ -14,6 +15,7 @@ import pytest
 
 from odradek.foundation.errors import KafkaStorageError
 from odradek.storage.config import LogConfig
+from odradek.storage.loading import LogLoader
 from odradek.storage.log import Log
 from tests.support.disk import SimulatedDisk
 from tests.support.logs import START_MS, StillClock, batch, open_log, stored_records
@@ -136,6 +138,15 @@ def test_a_broken_disk(number: int) -> None:
 
 def _open_reporting(story: Story, failed: list[str]) -> None:
     story.log = open_log(story.disk, config=CONFIG, on_failure=lambda path, _: failed.append(path))
+
+
+def test_a_log_that_cannot_be_opened_says_why_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "d/orders-0")
+
+    monkeypatch.setattr(LogLoader, "load", fail)
+    with pytest.raises(KafkaStorageError, match=r"cannot be opened: No space left on device: d/orders-0$"):
+        open_log(SimulatedDisk())
 
 
 def test_writes_continue_when_there_is_room_and_reads_never_stop() -> None:

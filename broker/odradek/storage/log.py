@@ -24,7 +24,7 @@ from odradek.foundation.ids import TopicId, TopicPartition
 from odradek.storage.append_rules import Admitted, AppendResult, Origin, Records
 from odradek.storage.checkpoints import PARTITION_METADATA_FILE, read_topic_id, write_topic_id
 from odradek.storage.config import LogConfig
-from odradek.storage.disk_space import is_shortage
+from odradek.storage.disk_space import error_text, is_shortage
 from odradek.storage.epochs import FILE_NAME as EPOCHS_FILE
 from odradek.storage.epochs import EpochEntry
 from odradek.storage.files import Disk, FileSlice
@@ -164,7 +164,7 @@ class Log:
             )
         except OSError as error:
             raise KafkaStorageError(
-                f"the log of {topic_partition} in {directory} cannot be opened: {error}"
+                f"the log of {topic_partition} in {directory} cannot be opened: {error_text(error)}"
             ) from error
         log = cls(
             directory,

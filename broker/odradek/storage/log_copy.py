@@ -15,6 +15,7 @@ from typing import Final
 from odradek.foundation.errors import KafkaStorageError
 from odradek.foundation.limits import LOG_COPY_PIECE_BYTES, LOG_COPY_REMAINDER_BYTES_MAX
 from odradek.foundation.named_tuple import NamedTuple
+from odradek.storage.disk_space import error_text
 from odradek.storage.epochs import FILE_NAME as EPOCHS_FILE
 from odradek.storage.files import Disk, DiskFile
 from odradek.storage.log import Log
@@ -201,7 +202,7 @@ def _read(file: DiskFile, position: int, end: int) -> bytes:
     try:
         data = file.pread(position, end - position)
     except OSError as error:
-        raise KafkaStorageError(f"{file.path} cannot be read: {error}") from error
+        raise KafkaStorageError(f"{file.path} cannot be read: {error_text(error)}") from error
     if len(data) != end - position:
         raise KafkaStorageError(f"{file.path} ends before byte {end}")
     return data

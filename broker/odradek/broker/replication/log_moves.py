@@ -26,6 +26,7 @@ from odradek.foundation.settings.broker_settings import Settings
 from odradek.foundation.tasks import TaskOwner
 from odradek.storage.directories.log_directory import LogDirectory
 from odradek.storage.directories.log_manager import LogManager
+from odradek.storage.disk_space import error_text
 from odradek.storage.log import Log
 from odradek.storage.log_copy import LogCopy
 
@@ -179,7 +180,9 @@ class LogMoves:
             self._log_manager.end_checkpoint(write)
             self._mover.put_away(old, topic_partition)
         except OSError as error:
-            logger.error("what %s left in %s is removed at the next start: %s", topic_partition, old, error)
+            logger.error(
+                "what %s left in %s is removed at the next start: %s", topic_partition, old, error_text(error)
+            )
 
     async def _copy(self, copy: LogCopy, directory: LogDirectory) -> str | None:
         """Copy all, and let the log continue there. Where it was; None when that is wanted no more."""

@@ -16,6 +16,7 @@ from typing import Final
 from odradek.foundation.errors import CorruptRecord, KafkaStorageError
 from odradek.foundation.ids import TopicPartition
 from odradek.storage.directories.log_directory import LogDirectory
+from odradek.storage.disk_space import error_text
 from odradek.storage.log import Log
 from odradek.storage.log_flusher import Flush
 
@@ -188,4 +189,4 @@ class LogShutdown:
         try:
             directory.mark_clean()
         except OSError as error:
-            logger.error("%s cannot be marked as closed cleanly: %s", directory.path, error)
+            logger.error("%s cannot be marked as closed cleanly: %s", directory.path, error_text(error))

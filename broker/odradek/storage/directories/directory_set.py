@@ -96,7 +96,9 @@ class DirectorySet:
                 # The next start only catches up more than it has to. The next write shows whether the disk fails.
                 if is_shortage(error):
                     self.report_shortage(directory.path, error)
-                logger.warning("%s may have to be caught up after a kill: %s", directory.path, error)
+                logger.warning(
+                    "%s may have to be caught up after a kill: %s", directory.path, error_text(error)
+                )
 
     def directory_id(self, path: str) -> str:
         """The id in the directory's meta.properties; empty when there is none."""
@@ -270,4 +272,4 @@ class DirectorySet:
             directory.unmark_complete()
         except OSError as error:
             # The scan of the next start finds out whether its logs are whole.
-            logger.error("%s cannot be marked as failed: %s", directory.path, error)
+            logger.error("%s cannot be marked as failed: %s", directory.path, error_text(error))

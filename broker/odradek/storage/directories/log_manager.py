@@ -45,6 +45,7 @@ from odradek.storage.directories.log_directory import (
     path_with_suffix,
 )
 from odradek.storage.directories.log_mover import LogMover
+from odradek.storage.disk_space import error_text
 from odradek.storage.files import Disk
 from odradek.storage.log import Log
 from odradek.storage.open_files import OpenFiles
@@ -335,7 +336,7 @@ class LogManager:
             if self._disk.exists(path):
                 self._disk.remove_tree(path)
         except OSError as error:
-            logger.error("%s is left over, and put aside at the next start: %s", path, error)
+            logger.error("%s is left over, and put aside at the next start: %s", path, error_text(error))
 
     def delete(self, topic_partition: TopicPartition, *, is_stray: bool = False) -> None:
         """Rename the log away at once; its files go after file.delete.delay.ms, those of a stray log never.
@@ -356,9 +357,13 @@ class LogManager:
         try:
             self._disk.rename(log.directory, target)
         except OSError as error:
-            self._offline_partitions[topic_partition] = f"its files could not be renamed away: {error}"
+            self._offline_partitions[topic_partition] = (
+                f"its files could not be renamed away: {error_text(error)}"
+            )
             self.directories.report_error(log.parent_directory, error)
-            raise KafkaStorageError(f"the files of {topic_partition} cannot be deleted: {error}") from error
+            raise KafkaStorageError(
+                f"the files of {topic_partition} cannot be deleted: {error_text(error)}"
+            ) from error
         if not is_stray:
             due_at = self._clock.monotonic_seconds() + log.config.file_delete_delay_ms / 1000
             self._removals.append((due_at, target))
