@@ -168,3 +168,13 @@ async def test_buffers_are_written_and_a_sent_record_is_waited_for(client: Clien
     async with Consumer(client, unique, auto_offset_reset="earliest") as consumer:
         record = (await first(consumer, 1))[0]
     assert (record.key, record.value, record.headers) == (b"key", b"value", (("a", b"b"),))
+
+
+@with_client
+async def test_a_commit_for_a_topic_that_is_gone_names_it(client: Client, unique: str) -> None:
+    await fill(client, unique, 1)
+    async with Consumer(client, unique, group_id=unique, auto_offset_reset="earliest") as consumer:
+        await first(consumer, 1)
+        await Admin(client).topics.delete(unique)
+        with pytest.raises(UnknownTopicOrPartition, match=f"group '{unique}', topic '{unique}'"):
+            await consumer.commit()

@@ -229,7 +229,9 @@ class Membership:
             self.member_id = ""
 
     def _check(self, error_code: int, *, topic: str = "") -> None:
-        raise_for(error_code, about=f"group {self._group_id!r}", group=self._group_id, topic=topic)
+        about = f"group {self._group_id!r}"
+        words = f"{about}, topic {topic!r}" if topic else about
+        raise_for(error_code, about=words, group=self._group_id, topic=topic)
 
     async def _on_coordinator(self, ask: Callable[[BrokerConnection], Awaitable[T]]) -> T:
         async def attempt() -> T:
