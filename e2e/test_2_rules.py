@@ -419,7 +419,7 @@ def refusal(kube: Kube, kind: str, there: dict[str, Any] | None, change: dict[st
     return str(refused.value)
 
 
-CASES_THERE: list[dict[str, Any]] = [CLUSTER, ELSEWHERE, TOPIC, GROUP, USER, MIRROR, POOLED]
+CASES_THERE: list[dict[str, Any]] = [CLUSTER, ELSEWHERE, TOPIC, GROUP, USER, MIRROR, POOLED, PROCESSES]
 
 
 def test_each_rule_refuses_with_its_own_words(definitions: Kube) -> None:
