@@ -19,8 +19,8 @@ DOORS = {"odradek.testing.certificates": "cryptography"}
 @pytest.mark.parametrize(
     ("distribution", "modules", "without"),
     [
-        # Tables of records need the extra `compaction`, text of .proto files the extra `schemas`, the screen of
-        # `odradek top` the extra `top`, and traces the extra `traces`. Test suites that use the plug-in have pytest.
+        # Tables of records need the extra `compaction`, text of .proto files the extra `schemas`, and the screen of
+        # `odradek top` the extra `top`. Traces need the extra `traces`. Test suites that use the plug-in have pytest.
         ("odradek", "odradek", {"numpy", "google", "pytest", "textual", "opentelemetry"}),
         ("odradek-operator", "odradek_operator", {"numpy", "pytest"}),
         ("odradek-pipeline", "odradek_pipeline pyspark_odradek", set()),
