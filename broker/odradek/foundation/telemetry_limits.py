@@ -45,3 +45,6 @@ TRACED_WAITS_MAX: Final = 1_000
 # Bytes of a compressed batch in whose first record a producer's trace is looked for: a larger one is not decompressed
 # for it.
 TRACED_BATCH_BYTES_MAX: Final = 64 * 1024
+
+# Bytes of its records: gzip takes some half a millisecond of the event loop for as many.
+TRACED_RECORDS_BYTES_MAX: Final = 128 * 1024

@@ -52,9 +52,7 @@ class SpanExport:
         """Send what waits, within a bound of time."""
         if self.spans is None:
             return
-        closing = asyncio.get_running_loop().run_in_executor(None, self.spans.close)
-        done, _ = await asyncio.wait([closing], timeout=SPAN_EXPORT_SECONDS_MAX)
-        if not done:
+        if not await asyncio.to_thread(self.spans.close, seconds_max=SPAN_EXPORT_SECONDS_MAX):
             logger.warning("the last spans are lost: the collector did not take them in time")
 
 

@@ -8,6 +8,7 @@ and counted: a request never waits for its trace.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -104,9 +105,13 @@ class OtlpSpans:
     def _count_ended(self) -> None:
         self._ended += 1
 
-    def close(self) -> None:
-        """Send what waits, within a bound of time. It blocks."""
-        self._provider.shutdown()
+    def close(self, *, seconds_max: float) -> bool:
+        """Send what waits. False where the collector has not taken it in this time. It blocks."""
+        # The package's own bound is longer, and this thread does not keep the process.
+        sending = threading.Thread(target=self._provider.shutdown, name="last-spans", daemon=True)
+        sending.start()
+        sending.join(seconds_max)
+        return not sending.is_alive()
 
 
 class OtlpSpan:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol
 
 from odradek.foundation.errors import CorruptRecord, InvalidRequest
-from odradek.foundation.telemetry_limits import TRACED_BATCH_BYTES_MAX
+from odradek.foundation.telemetry_limits import TRACED_BATCH_BYTES_MAX, TRACED_RECORDS_BYTES_MAX
 from odradek.wire.protocol.framing import RequestHeader, TaggedRequestHeader
 from odradek.wire.protocol.hot.produce import ProduceRequest
 from odradek.wire.protocol.varint import encode_unsigned_varint, read_unsigned_varint
@@ -98,7 +98,7 @@ def _find_in_batch(data: memoryview) -> SpanContext | None:
         if batch.compression is not Compression.NONE:
             if len(payload) > TRACED_BATCH_BYTES_MAX:
                 return None
-            payload = memoryview(decompress(payload, batch.compression, size_max=16 * TRACED_BATCH_BYTES_MAX))
+            payload = memoryview(decompress(payload, batch.compression, size_max=TRACED_RECORDS_BYTES_MAX))
         span = read_span(payload, 0)
         end, headers_start = span[1], span[-1]
         if payload[headers_start] == 0 or end - headers_start > TRACED_BATCH_BYTES_MAX:

@@ -120,9 +120,8 @@ class Supervisor:
             return False
         pause_seconds = rule.note_end()
         if pause_seconds is None or code == EXIT_SETTINGS:
-            logger.error(
-                "process %d ended %s, and not for the first time; the machine stops", process.number, how
-            )
+            why = "it has ended too often" if pause_seconds is None else "its settings are wrong"
+            logger.error("process %d ended %s; the machine stops, since %s", process.number, how, why)
             self._end_with(code if code > 0 else EXIT_FAILED)
             return False
         logger.error("process %d ended %s; it starts again in %g s", process.number, how, pause_seconds)

@@ -58,8 +58,10 @@ class TracingStep:
 
     def __call__(self, handle: Handle, request: object, context: AnyContext) -> Answer:
         header = context.header
-        if header.api_key == _FETCH and self._followers is not None and not self._followers.is_empty:
-            self._followers.note_fetch(header, cast(memoryview, request))
+        followers = self._followers
+        is_awaited = followers is not None and not followers.is_empty and header.api_key == _FETCH
+        if followers is not None and is_awaited and isinstance(request, memoryview):
+            followers.note_fetch(header, request)
         parent = find_sender(header) or _find_producer(request, context)
         if self._draw() >= self.sampling_ratio if parent is None else not parent.is_sampled:
             return handle(request, context)
