@@ -42,6 +42,10 @@ PRODUCER_QUEUE_EXIT_SECONDS_MAX: Final = 10.0
 # take milliseconds, unless a broker does not answer.
 BLOCKING_END_SECONDS_MAX: Final = 10.0
 
+# How long the end of a client waits until a broker has noted it: a leave, last answers, an abort. A broker answers in
+# milliseconds. Without it the broker does the same once the session, the lock or the transaction has timed out.
+CLIENT_LAST_REQUESTS_SECONDS_MAX: Final = 3.0
+
 # A consumer that shares partitions through ZooKeeper computes its share once changes have stopped for so long, or after
 # so long at the latest. The start of a group with hundreds of members is then few passes for each.
 CONSUMER_QUIET_SECONDS: Final = 0.075

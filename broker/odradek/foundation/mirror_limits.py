@@ -43,6 +43,11 @@ MIRROR_PRODUCE_BYTES_MAX: Final = 1024 * 1024
 # at once. What more workers had open, the target ends after transaction.timeout.ms.
 MIRROR_IDS_ENDED_MAX: Final = 3
 
+# How long a mirror that was told to stop works on its open transaction. Kafka Connect gives its tasks as much
+# (task.shutdown.graceful.timeout.ms). Aborts, leaves and last offsets follow, a few seconds each: all together less
+# than the 30 s that Kubernetes waits.
+MIRROR_STOP_SECONDS_MAX: Final = 5.0
+
 # How long a worker of a mirror that is silent keeps its partitions, and how long others wait for one that hangs.
 MIRROR_SESSION_MS: Final = 10_000
 MIRROR_REBALANCE_MS: Final = 30_000

@@ -19,6 +19,7 @@ from typing import Final
 from odradek.client.client import Client
 from odradek.client.consumer.membership import Membership
 from odradek.client.group_metadata import GroupMetadata
+from odradek.client.last_requests import last_requests
 from odradek.client.producer.batches import NO_IDENTITY
 from odradek.client.producer.requests import initialize_producer_id
 from odradek.client.producer.transaction_requests import TransactionRequests
@@ -127,12 +128,11 @@ class TargetWriter:
         await self._queue.close()
         if self._requests is not None and self._is_open:
             self._is_open = False
-            try:
+            async with last_requests(self._note_open_transaction):
                 await self._requests.end(self._identity, is_commit=False, is_implicit=self._is_implicit)
-            except OdradekError as failure:
-                logger.info(
-                    "transactional id %s: the next worker ends the transaction: %s", self._id, failure
-                )
+
+    def _note_open_transaction(self, why: str) -> None:
+        logger.info("transactional id %s: the next worker ends the transaction: %s", self._id, why)
 
 
 def _build_passed(batch: OutgoingBatch) -> PassedBatch:

@@ -28,6 +28,7 @@ from typing import Final, NamedTuple
 from odradek.client.consumer.membership import Membership
 from odradek.client.consumer.outage import Outage
 from odradek.client.errors import RETRIABLE_OR_LATE
+from odradek.client.last_requests import last_requests
 from odradek.client.producer.transaction_requests import TransactionRequests
 from odradek.foundation.errors import IllegalGeneration, OdradekError, RebalanceInProgress, UnknownMemberId
 from odradek.foundation.ids import TopicPartition
@@ -39,6 +40,7 @@ from odradek.foundation.mirror_limits import (
     MIRROR_RETRY_PAUSE_MS_MAX,
     MIRROR_RETRY_PAUSE_MS_MIN,
     MIRROR_SESSION_MS,
+    MIRROR_STOP_SECONDS_MAX,
 )
 from odradek.foundation.tasks import TaskOwner
 from odradek.foundation.transaction_errors import InvalidProducerEpoch, ProducerFenced
@@ -93,6 +95,7 @@ class Worker:
         self._must_join = True
         self._must_look = True
         self._stopping = asyncio.Event()
+        self._stop_bound: asyncio.Timeout | None = None
         self._share: tuple[Sequence[TopicPartition], Place] | None = None
         self._refused: dict[TopicPartition, Mismatch] = {}
         self._refusals: Counter[TopicPartition] = Counter()
@@ -107,8 +110,11 @@ class Worker:
         return not self._must_join and not self._is_joining
 
     def stop(self) -> None:
-        """End after the open transaction."""
-        self._stopping.set()
+        """End after the open transaction, or without it if it takes longer than `MIRROR_STOP_SECONDS_MAX`."""
+        if not self._stopping.is_set():
+            self._stopping.set()
+            if self._stop_bound is not None:
+                self._stop_bound.reschedule(asyncio.get_running_loop().time() + MIRROR_STOP_SECONDS_MAX)
 
     def look_again(self) -> None:
         """Look at the source's topics again, and share out what changed."""
@@ -135,35 +141,51 @@ class Worker:
     async def run(self) -> None:
         """Join, copy, and again, until `stop`."""
         self._tasks.start(self._heartbeats(), name="heartbeats")
-        failures = 0
         try:
-            while not self._stopping.is_set():
-                try:
-                    await self._generation()
-                    failures = 0
-                except MirrorRefused:
-                    raise
-                except REJOIN as failure:
-                    logger.info("%s: the group changes: %s", self._parts.group_id, failure)
-                    self._forget(failure)
-                except OdradekError as failure:
-                    if isinstance(failure, BatchRefused):
-                        self._note_refusal(failure)
-                    self._note(failure)
-                    failures = 0 if isinstance(failure, FENCED) else failures + 1
-                    self._on_state(WorkerState.WAITING)
-                    await self._pause(failures)
+            async with asyncio.timeout(None) as stop_bound:
+                self._stop_bound = stop_bound
+                await self._generations()
+        except TimeoutError:
+            if not stop_bound.expired():
+                raise
+            logger.warning(
+                "%s: the open transaction did not end within %g s and is aborted: its records are copied again",
+                self._parts.settings.label,
+                MIRROR_STOP_SECONDS_MAX,
+            )
         finally:
+            self._stop_bound = None
             await self._close()
+
+    async def _generations(self) -> None:
+        failures = 0
+        while not self._stopping.is_set():
+            try:
+                await self._generation()
+                failures = 0
+            except MirrorRefused:
+                raise
+            except REJOIN as failure:
+                logger.info("%s: the group changes: %s", self._parts.group_id, failure)
+                self._forget(failure)
+            except OdradekError as failure:
+                if isinstance(failure, BatchRefused):
+                    self._note_refusal(failure)
+                self._note(failure)
+                failures = 0 if isinstance(failure, FENCED) else failures + 1
+                self._on_state(WorkerState.WAITING)
+                await self._pause(failures)
 
     async def _close(self) -> None:
         await self._tasks.close()
         try:
-            await self._membership.leave()
-        except OdradekError as failure:
-            logger.info("group %s was not notified of the leave: %s", self._parts.group_id, failure)
+            async with last_requests(self._note_silent_leave):
+                await self._membership.leave()
         finally:
             await self._membership.close()
+
+    def _note_silent_leave(self, why: str) -> None:
+        logger.info("group %s was not notified of the leave: %s", self._parts.group_id, why)
 
     # --- one generation -------------------------------------------------------------------------------------------
 

@@ -149,7 +149,8 @@ class LineSender:
             await self._send_all(source)
             await self._producer.flush(is_stopping_at_failure=True)
         except asyncio.CancelledError:
-            await self._settle()
+            if not self._is_transaction:
+                await self._settle()
             beginning = "\n" if sys.stderr.isatty() else ""  # a terminal shows ^C
             click.echo(f"{beginning}odradek: interrupted: {self.account()}", err=True)
             raise

@@ -26,6 +26,7 @@ from odradek.client.consumer.membership import Joined, Membership
 from odradek.client.consumer.outage import Outage
 from odradek.client.errors import RETRIABLE_OR_LATE, ClientClosed
 from odradek.client.group_metadata import GroupMetadata
+from odradek.client.last_requests import last_requests
 from odradek.client.results import CommittedOffset, ListedOffset
 from odradek.foundation.errors import (
     FencedInstanceId,
@@ -239,11 +240,13 @@ class GroupConsumer:
         await self._tasks.close()
         await self._consumer.close()
         try:
-            await self._membership.leave()
-        except OdradekError as failure:
-            logger.info("group %s was not notified of the leave: %s", self._group_id, failure)
+            async with last_requests(self._note_silent_leave):
+                await self._membership.leave()
         finally:
             await self._membership.close()
+
+    def _note_silent_leave(self, why: str) -> None:
+        logger.info("group %s was not notified of the leave: %s", self._group_id, why)
 
     # --- membership -----------------------------------------------------------------------------------------------
 

@@ -162,7 +162,7 @@ class Producer(TransactionCalls):
         transactions = self._sender.transactions
         try:
             if transactions is not None and transactions.phase in (Phase.OPEN, Phase.FAILED):
-                await self._abort_at_close()
+                await self._abort_at_end()
             elif is_flushing and self._started:
                 await self.flush()
         finally:

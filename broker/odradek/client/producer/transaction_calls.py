@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from odradek.client.checked_calls import checking_arguments
 from odradek.client.errors import NoTransaction
 from odradek.client.group_metadata import GroupMetadata
+from odradek.client.last_requests import last_requests
 from odradek.client.producer.audit import Audit
 from odradek.client.producer.batches import ProducerIdAndEpoch
 from odradek.client.producer.handover import PreparedTransaction
@@ -49,12 +50,16 @@ class TransactionCalls(ABC):
         try:
             yield
             await self.commit_transaction()
-        except BaseException:
+        except Exception:
             if transactions.phase in (Phase.OPEN, Phase.FAILED):
                 try:
                     await self.abort_transaction()
                 except OdradekError as failure:
-                    logger.warning("the transaction could not be aborted, the broker will: %s", failure)
+                    _note_open_transaction(str(failure))
+            raise
+        except BaseException:
+            if transactions.phase in (Phase.OPEN, Phase.FAILED):
+                await self._abort_at_end()
             raise
 
     async def begin_transaction(self) -> None:
@@ -154,8 +159,10 @@ class TransactionCalls(ABC):
             )
         return transactions
 
-    async def _abort_at_close(self) -> None:
-        try:
+    async def _abort_at_end(self) -> None:
+        async with last_requests(_note_open_transaction):
             await self.abort_transaction()
-        except OdradekError as failure:
-            logger.warning("a transaction stays open until the broker aborts it: %s", failure)
+
+
+def _note_open_transaction(why: str) -> None:
+    logger.warning("the transaction stays open until the broker aborts it: %s", why)

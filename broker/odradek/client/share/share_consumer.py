@@ -18,11 +18,13 @@ from typing import Final, Literal, Self
 
 from odradek.client.client import Client, client_of
 from odradek.client.consumer.outage import Outage
-from odradek.client.errors import FETCHED_AGAIN, RETRIABLE_OR_LATE, ClientClosed
+from odradek.client.errors import FETCHED_AGAIN, RETRIABLE_OR_LATE, ClientClosed, ClientTimeout
+from odradek.client.last_requests import last_requests
 from odradek.client.share.deliveries import Acknowledgement, DeliveredBlock, ShareRecord
 from odradek.client.share.held import HeldRecords
 from odradek.client.share.membership import ShareMembership
 from odradek.client.share.sessions import Answers, ClientShareSession, Failures, ShareBounds, ShareFetched
+from odradek.foundation.client_limits import CLIENT_LAST_REQUESTS_SECONDS_MAX
 from odradek.foundation.errors import (
     InvalidRecordState,
     InvalidRequest,
@@ -210,15 +212,17 @@ class ShareConsumer:
         interrupted = set(self._fetches)
         await self._tasks.close()
         try:
-            for broker_id in list(self._sessions):
-                # Behind a fetch that waits the last request would wait too. The session ends with its connection.
-                if broker_id not in interrupted or broker_id in self._held.brokers:
-                    await self._send_answers(broker_id, is_last=True)
-            await self._membership.leave()
-        except OdradekError as failure:
-            logger.info("share group %s was not notified of the leave: %s", self._group_id, failure)
+            # Behind a fetch that waits the last request would wait too. The session ends with its connection.
+            brokers = [one for one in self._sessions if one not in interrupted or one in self._held.brokers]
+            # A broker that does not answer keeps no answers from the others.
+            await asyncio.gather(*(self._send_answers(broker_id, is_last=True) for broker_id in brokers))
+            async with last_requests(self._note_silent_leave):
+                await self._membership.leave()
         finally:
             await self._client.release_lane(self._lane)
+
+    def _note_silent_leave(self, why: str) -> None:
+        logger.info("share group %s was not notified of the leave: %s", self._group_id, why)
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
@@ -240,7 +244,7 @@ class ShareConsumer:
         if session is None or not (answers or is_last):
             return {}
         try:
-            found = await (session.end(answers) if is_last else session.acknowledge(answers))
+            found = await (_end(session, answers) if is_last else session.acknowledge(answers))
         except OdradekError as failure:
             found = dict.fromkeys(answers, failure)
             self._note_refusal(broker_id, failure, answers)
@@ -362,3 +366,14 @@ class ShareConsumer:
 
     def _wake_later(self, seconds: float) -> None:
         asyncio.get_running_loop().call_later(seconds, self._changed.set)
+
+
+async def _end(session: ClientShareSession, answers: Answers) -> Failures:
+    """End a session with its last answers. Raises ClientTimeout soon: the locks end by themselves."""
+    try:
+        async with asyncio.timeout(CLIENT_LAST_REQUESTS_SECONDS_MAX):
+            return await session.end(answers)
+    except TimeoutError:
+        raise ClientTimeout(
+            f"no answer within {CLIENT_LAST_REQUESTS_SECONDS_MAX:g} s; the records are delivered again"
+        ) from None
