@@ -1,4 +1,4 @@
-"""What a client asks at its end is bounded: a program that was told to end does not wait for a broker that is gone."""
+"""What a client asks at its end is bounded: a program that ends does not wait for a broker that is gone."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ MIRROR_PRODUCE_BYTES_MAX: Final = 1024 * 1024
 # at once. What more workers had open, the target ends after transaction.timeout.ms.
 MIRROR_IDS_ENDED_MAX: Final = 3
 
-# How long a mirror that was told to stop works on its open transaction. Kafka Connect gives its tasks as much
+# How long a mirror works on its open transaction after the signal to stop. Kafka Connect gives its tasks as much
 # (task.shutdown.graceful.timeout.ms). Aborts, leaves and last offsets follow, a few seconds each: all together less
 # than the 30 s that Kubernetes waits.
 MIRROR_STOP_SECONDS_MAX: Final = 5.0
