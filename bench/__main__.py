@@ -62,6 +62,8 @@ def main() -> int:
             return _restarts(arguments)
         case "machines":
             return _machines(arguments)
+        case "one-core":
+            return _one_core(arguments)
         case "command-line":
             return _command_line(arguments)
         case "clients":
@@ -105,6 +107,7 @@ def _parsed() -> argparse.Namespace:
     programs = ["compare", "cluster", "takeover", "restarts", "growth", "command-line", "operator", "spark"]
     programs += [
         "machines",
+        "one-core",
         "clients",
         "paper",
         "mirror",
@@ -140,6 +143,9 @@ def _parsed() -> argparse.Namespace:
     )
     parser.add_argument(
         "--processes", type=int, nargs="+", default=[1, 2], help="of `machines` (default: 1 2)"
+    )
+    parser.add_argument(
+        "--kafka-version", metavar="VERSION", help="of `one-core`, such as 4.4.0 (default: the usual one)"
     )
     parser.add_argument("--instructions", action="store_true", help="rights: what valgrind counts, not time")
     parser.add_argument(
@@ -229,6 +235,19 @@ def _machines(arguments: argparse.Namespace) -> int:
         processes=arguments.processes,
         rounds=1 if arguments.quick else arguments.rounds,
         seconds=2.0 if arguments.quick else 10.0,
+        disk=arguments.disk,
+        is_json=arguments.output == "json",
+    )
+
+
+def _one_core(arguments: argparse.Namespace) -> int:
+    from bench.one_core import measure_one_core
+    from tests.support.java import KAFKA_VERSION
+
+    return measure_one_core(
+        rounds=arguments.rounds,
+        seconds=1.0 if arguments.quick else 4.0,
+        kafka_version=arguments.kafka_version or KAFKA_VERSION,
         disk=arguments.disk,
         is_json=arguments.output == "json",
     )

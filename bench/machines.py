@@ -2,7 +2,7 @@
 
 Machines of all sizes run at once, and the load goes to one after the other, in rounds. Each process of a broker has a
 core of its own, and the load the others, where the processor has more cores than processes. A sender is a process for
-each broker (`machine_load`). What was acknowledged is compared with the ends of the partitions in the end.
+each broker (`raw_load`). What was acknowledged is compared with the ends of the partitions in the end.
 
 On two cores the senders of a machine of two share them with it. The figure to look at is then the processor's seconds
 for a gigabyte, which must not rise with the number of processes.
@@ -15,6 +15,7 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -22,8 +23,8 @@ import psutil
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from bench.machine_load import Load
 from bench.peers import SETTINGS, compiled, storage
+from bench.raw_load import Load
 from bench.rounds import say
 from tests.support.broker_process import CHECKOUT
 from tests.support.machines import ClusterOfMachines, Machine
@@ -105,6 +106,7 @@ def _measure(machine: Machine, topic: str, shape: str, seconds: float) -> Measur
             record_bytes,
             records,
             in_flight,
+            timestamp_ms=int(time.time() * 1000),
         )
         for leader, numbers in led.items()
     ]
@@ -129,7 +131,7 @@ def _send(loads: list[Load], cores: set[int]) -> tuple[int, float]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(CHECKOUT / "broker"), str(CHECKOUT)))}
     senders = [
         subprocess.Popen(
-            [sys.executable, "-m", "bench.machine_load", json.dumps(load._asdict())],
+            [sys.executable, "-m", "bench.raw_load", "produce", json.dumps(load._asdict())],
             env=environment,
             cwd=Path(CHECKOUT),
             stdout=subprocess.PIPE,
@@ -143,7 +145,7 @@ def _send(loads: list[Load], cores: set[int]) -> tuple[int, float]:
         out, _ = sender.communicate()
         assert sender.returncode == 0, "a sender has failed"
         answers.append(json.loads(out))
-    return sum(one["acknowledged"] for one in answers), max(one["seconds"] for one in answers)
+    return sum(one["batches"] for one in answers), max(one["seconds"] for one in answers)
 
 
 def _pin(brokers: list[int]) -> set[int]:
