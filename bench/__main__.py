@@ -156,7 +156,7 @@ def _parsed() -> argparse.Namespace:
     if arguments.rounds < 1 or arguments.gigabytes < 1 or arguments.records < 1:
         parser.error("--rounds, --gigabytes and --records are at least 1")
     if arguments.earlier is not None:
-        if arguments.program != "compare":
+        if arguments.program not in ("compare", "one-core"):
             parser.error(f"--earlier: {arguments.program} knows no earlier checkout; leave the program out")
         if refused := set(arguments.only) - ({*PARTS} - {*KAFKA_PARTS}):
             parser.error(f"--earlier: {', '.join(sorted(refused))} cannot be asked of an earlier checkout")
@@ -248,6 +248,7 @@ def _one_core(arguments: argparse.Namespace) -> int:
         rounds=arguments.rounds,
         seconds=1.0 if arguments.quick else 4.0,
         kafka_version=arguments.kafka_version or KAFKA_VERSION,
+        checkout=arguments.earlier,
         disk=arguments.disk,
         is_json=arguments.output == "json",
     )

@@ -17,15 +17,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bench.peers import SETTINGS, Peer, compiled, fresh_topic, ours, storage, usage
-from bench.raw_load import Done, Load, batch_of
+from bench.peers import SETTINGS, Peer, compiled, earlier, fresh_topic, ours, storage, usage
+from bench.raw_load import Done, Load, RequestRefused, batch_of, read
 from bench.rounds import say
 from tests.support.broker_process import CHECKOUT
 from tests.support.kafka_peer import KafkaPeer
+from tests.support.polling import SECONDS_MAX
 
 # A load that has its core for more than this share of the time may be the limit itself.
 _LOAD_SHARE_MAX: Final = 0.9
 _GIGABYTE: Final = 1e9
+OURS: Final = "odradek"
 
 
 class Shape(NamedTuple):
@@ -67,9 +69,17 @@ Rows = dict[tuple[str, str], list[Measured]]
 
 
 def measure_one_core(
-    *, rounds: int, seconds: float, kafka_version: str, disk: str | None, is_json: bool
+    *,
+    rounds: int,
+    seconds: float,
+    kafka_version: str,
+    checkout: Path | None,
+    disk: str | None,
+    is_json: bool,
 ) -> int:
     """Print the medians of the rounds after a discarded one, and the ratios of ours to Kafka's.
+
+    With `checkout` another checkout of ours takes Kafka's place, such as one with the compiled form.
 
     Raises AssertionError where a broker has not what it acknowledged.
     """
@@ -80,7 +90,9 @@ def measure_one_core(
     with storage(disk) as folder:
         peers: list[Peer] = [
             ours(folder),
-            KafkaPeer(folder / "kafka", settings=SETTINGS, quick=False, version=kafka_version),
+            earlier(checkout)(folder)
+            if checkout is not None
+            else KafkaPeer(folder / "kafka", settings=SETTINGS, quick=False, version=kafka_version),
         ]
         try:
             for peer in peers:
@@ -97,7 +109,9 @@ def measure_one_core(
         finally:
             for peer in peers:
                 peer.close()
-    print_medians(found, kafka_version=kafka_version, is_json=is_json)
+    print_medians(
+        found, other=f"Kafka {kafka_version}" if checkout is None else str(checkout), is_json=is_json
+    )
     return 0
 
 
@@ -115,6 +129,7 @@ def _measure(peer: Peer, shape: Shape, *, seconds: float, cores: Sequence[int]) 
             connections=_CONNECTIONS if shape.is_together else 1,
             timestamp_ms=int(time.time() * 1000),
         )
+        _await_leaders(load)
         rows = {}
         produced, rows["produce"] = _ask(peer, "produce", load, cores)
         if shape.is_read:
@@ -127,6 +142,19 @@ def _measure(peer: Peer, shape: Shape, *, seconds: float, cores: Sequence[int]) 
             f"{produced.batches} batches were acknowledged, {compared.batches} are there"
         )
     return rows
+
+
+def _await_leaders(load: Load) -> None:
+    """A new topic's partitions are answered for once their leader has made them. A fetch writes nothing."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while True:
+        try:
+            assert read(load).batches == 0, f"the new topic {load.topic} has records"
+            return
+        except RequestRefused:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 def _ask(peer: Peer, act: str, load: Load, cores: Sequence[int]) -> tuple[Done, Measured]:
@@ -162,25 +190,28 @@ def _pin(pid: int, core: int) -> None:
         os.sched_setaffinity(int(thread), {core})
 
 
-def print_medians(found: Rows, *, kafka_version: str, is_json: bool) -> None:
+def print_medians(found: Rows, *, other: str, is_json: bool) -> None:
     medians = {
         key: Measured(*(statistics.median(values) for values in zip(*rows, strict=True)))
         for key, rows in found.items()
     }
+    (theirs_name,) = {broker for _, broker in medians} - {OURS}
     for name in dict.fromkeys(name for name, _ in medians):
-        us, kafka = medians[name, "odradek"], medians[name, KafkaPeer.name]
+        us, them = medians[name, OURS], medians[name, theirs_name]
         row = {
             "load": name,
             "MB/s": us.megabytes_per_second,
-            f"MB/s of Kafka {kafka_version}": kafka.megabytes_per_second,
-            "rate, ours / Kafka": round(us.batches_per_second / kafka.batches_per_second, 2),
-            "CPU for a GB, ours / Kafka": round(
-                us.cpu_seconds_per_gigabyte / kafka.cpu_seconds_per_gigabyte, 2
-            ),
+            f"MB/s of {other}": them.megabytes_per_second,
+            "rate, ours / theirs": _ratio(us.batches_per_second, them.batches_per_second),
+            "CPU for a GB, ours / theirs": _ratio(us.cpu_seconds_per_gigabyte, them.cpu_seconds_per_gigabyte),
             "the load is the limit of": [
                 broker
-                for broker, one in (("odradek", us), (KafkaPeer.name, kafka))
+                for broker, one in ((OURS, us), (theirs_name, them))
                 if one.load_share > _LOAD_SHARE_MAX
             ],
         }
         print(json.dumps(row) if is_json else row, flush=True)
+
+
+def _ratio(ours: float, theirs: float) -> float:
+    return round(ours / theirs, 2)

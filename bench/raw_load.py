@@ -47,6 +47,10 @@ _FETCH_HEAD_BYTES: Final = 12
 _FETCH_PARTITION: Final = struct.Struct(">ihqqii")
 
 
+class RequestRefused(Exception):
+    """A broker answered with an error."""
+
+
 class Load(NamedTuple):
     """What is sent to one broker: so many records for each partition of a request, so many requests at a time on a
     connection. Each partition has a connection of its own, unless a request has all of them (`is_together`).
@@ -186,7 +190,8 @@ class _Reader:
         _, error_code, _, _, aborted, records_bytes = _FETCH_PARTITION.unpack_from(
             self._buffer, self._partition_at
         )
-        assert error_code == 0, f"a fetch from offset {self._offset} was refused with the error {error_code}"
+        if error_code:
+            raise RequestRefused(f"a fetch from offset {self._offset} has the error {error_code}")
         assert aborted <= 0, f"{aborted} transactions are aborted where there are none"
         count = max(0, records_bytes) // len(self._expected)
         if self._is_comparing:
@@ -230,10 +235,11 @@ def _fetch_of(load: Load, partition: int) -> bytes:
 
 
 def check_answer(body: bytes) -> None:
-    """Raises AssertionError for a refusal."""
+    """Raises RequestRefused."""
     _, answer = decode_response(ApiKey.PRODUCE, PRODUCE_VERSION, memoryview(body))
     codes = {row.error_code for topic in answer.responses for row in topic.partition_responses}
-    assert codes == {0}, f"a request was refused with the errors {codes}"
+    if codes != {0}:
+        raise RequestRefused(f"a request has the errors {codes}")
 
 
 def _connect(address: str) -> socket.socket:
