@@ -58,6 +58,7 @@ CAUGHT_UP_LABEL: Final = "odradek.io/caught-up"
 VOLUME: Final = "data"
 # Of a broker's container, where several brokers run in it.
 PROCESSES_VARIABLE: Final = "BROKER_PROCESSES"
+_SHOWS_PREFIX: Final = "shows.odradek.io"
 NODE_LABEL: Final = "kubernetes.io/hostname"
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 
@@ -127,6 +128,11 @@ class PoolPods:
 def pool_suffix(pool: str) -> str:
     """The end of the name of a pool's StatefulSet."""
     return f"{BROKER}-{pool}"
+
+
+def shows_label(cluster: str) -> str:
+    """The label of a console's pod by which another Cluster admits it: the console shows that one, too."""
+    return f"{_SHOWS_PREFIX}/{cluster}"
 
 
 def zone_label(spec: ClusterSpec) -> str:

@@ -11,12 +11,15 @@ from odradek_operator.desired.names import (
     CONTROLLER_PORT,
     HTTP_PORT,
     INTERNAL_PORT,
+    MANAGED_BY,
+    MANAGED_BY_LABEL,
     REPLICATION_PORT,
     ZOOKEEPER,
     ZOOKEEPER_PEER_PORTS,
     ZOOKEEPER_PORT,
     Context,
     Json,
+    shows_label,
 )
 from odradek_operator.desired.zookeeper_access import client_rules
 
@@ -133,7 +136,7 @@ def network_policies(context: Context) -> list[Json]:
     ingress = [to_brokers, everybody_may_measure]
     if clients is not None:
         console = [] if context.spec.console is None else [_pods(context, CONSOLE)]
-        to_brokers["from"] = [brokers, controllers, *console, *clients]
+        to_brokers["from"] = [brokers, controllers, *console, _consoles_of_others(context), *clients]
         # The operator administers through the internal listener, where brokers have none of their own.
         ingress.append({"ports": internal, "from": [operator]})
     if context.spec.internal_listener is not None:
@@ -179,6 +182,16 @@ def _policy(context: Context, component: str, ingress: list[Json]) -> Json:
 
 def _pods(context: Context, component: str) -> Json:
     return {"podSelector": {"matchLabels": context.selector(component)}}
+
+
+def _consoles_of_others(context: Context) -> Json:
+    """Consoles of other Clusters of the namespace that show this one. Their owners name it in a field of theirs."""
+    labels = {
+        MANAGED_BY_LABEL: MANAGED_BY,
+        "app.kubernetes.io/component": CONSOLE,
+        shows_label(context.name): "true",
+    }
+    return {"podSelector": {"matchLabels": labels}}
 
 
 def _ports(context: Context, port: int) -> list[Json]:

@@ -51,15 +51,23 @@ class Secrets:
 
     async def exists(self, namespace: str, name: str) -> bool:
         """Whether there is such a Secret, of whatever owner: only its metadata is asked for. Raises KubernetesError."""
+        return await self.find_version(namespace, name) is not None
+
+    async def find_version(self, namespace: str, name: str) -> str | None:
+        """The version of a Secret of whatever owner, by its metadata alone; None where there is none.
+
+        It is empty where the policy keeps it from the operator: then no change of it is seen. Raises KubernetesError.
+        """
         try:
-            await self._kubernetes.merge(SECRETS, namespace, name, {}, only_metadata=True)
+            found = await self._kubernetes.merge(SECRETS, namespace, name, {}, only_metadata=True)
         except NotFound:
-            return False
+            return None
         except (Forbidden, Refused) as refusal:
             # The policy refuses what is there.
             if POLICY_WORDS not in str(refusal):
                 raise
-        return True
+            return ""
+        return str(metadata(found).get("resourceVersion") or "")
 
     async def write(self, manifest: Json, before: Json | None) -> Json:
         """Make it, or change the one that was read as `before`. Raises Conflict, KubernetesError."""

@@ -15,7 +15,7 @@ from odradek_operator.resources.adoption import Adoption
 from odradek_operator.resources.balance import Balance
 from odradek_operator.resources.brokers import Brokers, Controllers
 from odradek_operator.resources.cluster_status import ClusterStatus
-from odradek_operator.resources.console import CONSOLE_RULE, ClusterConsole
+from odradek_operator.resources.console import CONSOLE_NAMES_RULE, CONSOLE_RULES, ClusterConsole
 from odradek_operator.resources.definition import AGE_COLUMN, READY_COLUMN, REASON_COLUMN, Column, Definition
 from odradek_operator.resources.deletion import DeletionPolicy
 from odradek_operator.resources.listeners import LISTENERS_MAX, ClusterListener
@@ -99,7 +99,7 @@ class ClusterSpec:
             "with several processes broker n has ports 100 n higher: the last two digits of listeners' ports must "
             "differ, none 44, 91 or 92",
         ),
-        CONSOLE_RULE,
+        *CONSOLE_RULES,
     )
 
     zookeeper: Annotated[Zookeeper, Nested(Zookeeper), Doc("Where the cluster keeps its metadata.")]
@@ -213,6 +213,7 @@ CLUSTER: Final = Definition(
         class_is_fixed("broker", "brokers"),
         class_is_fixed("zookeeper", "zookeeper", "servers"),
         path_is_fixed(),
+        CONSOLE_NAMES_RULE,
         Rule(
             "self.metadata.name.matches('^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$')",
             "a Cluster's name begins with a letter and has at most 40 characters: names of Services are made from it",

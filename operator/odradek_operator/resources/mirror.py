@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
 from odradek_operator.resources.cluster import Metrics, PullPolicy
+from odradek_operator.resources.connections import BOOTSTRAP, CONNECTION_RULES
 from odradek_operator.resources.definition import (
     AGE_COLUMN,
     READY_COLUMN,
@@ -45,26 +46,7 @@ _PATTERNS: Final = Listing(
     ),
     max_items=PATTERNS_MAX,
 )
-_BOOTSTRAP: Final = Text(
-    min_length=1,
-    max_length=2048,
-    pattern=r"^[^,\s]+:[0-9]+(,[^,\s]+:[0-9]+)*$",
-    what="addresses as HOST:PORT, with commas between them",
-)
 _SECONDS: Final = Whole(minimum=1, maximum=DAY_SECONDS)
-_CONNECTION_RULES: Final = (
-    Rule(
-        "has(self.cluster) != has(self.bootstrap)",
-        "give either cluster, a Cluster of this namespace, or bootstrap, the addresses of another cluster",
-    ),
-    Rule(
-        "!has(self.user) || has(self.cluster)", "user goes with cluster; beside bootstrap give clientSecret"
-    ),
-    Rule(
-        "!has(self.clientSecret) || has(self.bootstrap)",
-        "clientSecret goes with bootstrap; beside cluster give user",
-    ),
-)
 _TARGET_ALIAS: Final = (
     "(has(self.target.alias) ? self.target.alias : has(self.target.cluster) ? self.target.cluster : '')"
 )
@@ -82,7 +64,7 @@ class NamingPolicy(StrEnum):
 class MirrorConnection:
     """A cluster and how workers connect to it."""
 
-    RULES: ClassVar[tuple[Rule, ...]] = _CONNECTION_RULES
+    RULES: ClassVar[tuple[Rule, ...]] = CONNECTION_RULES
 
     cluster: Annotated[str | None, CLUSTER_NAME, Doc("A Cluster in the same namespace.")] = None
     user: Annotated[
@@ -92,7 +74,7 @@ class MirrorConnection:
     ] = None
     bootstrap: Annotated[
         str | None,
-        _BOOTSTRAP,
+        BOOTSTRAP,
         Doc("Addresses of any other Kafka or Odradek cluster, as HOST:PORT with commas between them."),
     ] = None
     client_secret: Annotated[
@@ -110,7 +92,7 @@ class MirrorTarget(MirrorConnection):
     """The cluster that records are written to."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
-        *_CONNECTION_RULES,
+        *CONNECTION_RULES,
         Rule(
             "has(self.alias) || has(self.cluster)", "give the target an alias, a word of your choice for it"
         ),

@@ -17,6 +17,9 @@ SECRET_NAME: Final = Text(
     pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$",
     what="the name of a Secret",
 )
+SECRET_KEY: Final = Text(
+    min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$", what="a key of a Secret, as password"
+)
 
 
 class AuthenticationType(StrEnum):

@@ -16,7 +16,7 @@ from odradek_operator.resources.conditions import (
 from odradek_operator.resources.definition import AGE_COLUMN, READY_COLUMN, REASON_COLUMN, Column, Definition
 from odradek_operator.resources.deletion import DeletionPolicy
 from odradek_operator.resources.schema import INT64_MAX, Choice, Duration, Number, Text, Whole
-from odradek_operator.resources.security import SECRET_NAME, AuthenticationType
+from odradek_operator.resources.security import SECRET_KEY, SECRET_NAME, AuthenticationType
 from odradek_operator.resources.structure import Doc, Listing, Nested, Rule
 from odradek_operator.resources.topic import CLUSTER_DOC, CLUSTER_NAME
 
@@ -113,9 +113,7 @@ class SecretKey:
     name: Annotated[str, SECRET_NAME, Doc('The Secret. It needs the label `odradek.io/password: "true"`.')]
     key: Annotated[
         str,
-        Text(
-            min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$", what="a key of a Secret, as password"
-        ),
+        SECRET_KEY,
         Doc("The key whose value is the password."),
     ]
 

@@ -10,8 +10,10 @@ from odradek_operator.foundation.keys import Key
 from odradek_operator.gateways.api_server import ApiServerGateway
 from odradek_operator.gateways.kubernetes import (
     CLUSTERS,
+    CONFIG_MAPS,
     DEPLOYMENTS,
     NETWORK_POLICIES,
+    SECRETS,
     SERVICE_ACCOUNTS,
     SERVICES,
     STATEFUL_SETS,
@@ -100,6 +102,59 @@ async def test_a_console_is_made_with_the_charts_rights_and_goes(server: ApiServ
         for api in (STATEFUL_SETS, DEPLOYMENTS):
             for one in await person.list(api, "odradek", labels={"odradek.io/cluster": "events"}):
                 await person.delete(api, "odradek", metadata(one)["name"])
+
+
+@in_real_time
+async def test_a_console_of_several_clusters_is_made_with_the_charts_rights(server: ApiServer) -> None:
+    """A Secret of its owner's own is seen to change where its label lets the operator see that."""
+    console = {
+        "clusters": [
+            {"name": "Old.Kafka", "bootstrap": "kafka:9092", "clientSecret": "old-kafka"},
+            {"name": "away", "cluster": "away"},
+        ],
+        "schemaRegistry": {"url": "https://registry.example", "secretName": "registry"},
+        "masks": [{"topics": ["payments-*"], "value": ["$.card.number", "iban"]}],
+        "logins": {
+            "url": "https://console.example",
+            "openIdConnect": {
+                "issuer": "https://id.example",
+                "clientId": "console",
+                "clientSecret": {"valueFrom": {"secretKeyRef": {"name": "provider", "key": "secret"}}},
+            },
+        },
+    }
+    async with (
+        gateway_to(server.url, token=TOKEN) as person,
+        gateway_to(server.url, token=TOKEN, account=OPERATOR_ACCOUNT) as kubernetes,
+    ):
+        for name, labels in (
+            ("old-kafka", {"odradek.io/password": "true"}),
+            ("registry", {}),
+            ("provider", {}),
+        ):
+            await person.create(manifest(SECRETS, name, namespace="odradek", labels=labels))
+        body = manifest(
+            CLUSTERS, "many", {**SPEC, "internalListener": LOGIN, "console": console}, namespace="odradek"
+        )
+        await person.create(body)
+        key, operator = Key("Cluster", "odradek", "many"), cluster_reconciler(kubernetes)
+
+        async def settings_of_pod() -> str:
+            await operator.reconcile(key)
+            made = await person.get(DEPLOYMENTS, "odradek", "many-console")
+            assert made is not None, (await person.get(CLUSTERS, "odradek", "many") or {}).get("status")
+            return str(made["spec"]["template"]["metadata"]["annotations"]["odradek.io/settings"])
+
+        first = await settings_of_pod()
+        assert await settings_of_pod() == first
+        file = await person.get(CONFIG_MAPS, "odradek", "many-console")
+        assert file is not None and "Old.Kafka.properties" in file["data"]
+        found = await person.get(CLUSTERS, "odradek", "many")
+        assert found is not None and reason(found) == "Starting"
+        assert "away (there is no Cluster away in the namespace odradek" in str(found["status"]["conditions"])
+        await person.merge(SECRETS, "odradek", "old-kafka", {"stringData": {"client.properties": "x"}})
+        assert await settings_of_pod() != first
+        await person.delete(CLUSTERS, "odradek", "many")
 
 
 @in_real_time

@@ -1,30 +1,33 @@
 """The console of a Cluster: what it logs in with, whether it serves, and why not.
 
 Brokers come first: nothing that is wrong with the console stops a run or makes the Cluster unready. So Kubernetes tries
-its manifests apart from all others. A User that is missing or not ready stops a console only before it is there.
+its manifests apart from all others. A User that is missing or not ready stops a console only before it is there. Other
+clusters that cannot be shown are left out of it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from odradek_operator.desired.binding import binding_config_map
-from odradek_operator.desired.console import (
-    CLIENT_PROPERTIES,
-    ConsoleLogin,
-    console_address,
-    console_manifests,
-)
+from odradek_operator.desired.console import CLIENT_PROPERTIES, console_address, console_manifests
+from odradek_operator.desired.console_files import ConsoleFiles, ConsoleLogin, list_given_secrets
 from odradek_operator.desired.names import CONSOLE, Context
 from odradek_operator.desired.pods import digest
 from odradek_operator.gateways.kubernetes import (
+    CONFIG_MAPS,
     DEPLOYMENTS,
     NETWORK_POLICIES,
     Forbidden,
     Json,
     Refused,
     metadata,
+)
+from odradek_operator.reconcilers.cluster.console_clusters import (
+    find_others,
+    find_unused_mask,
+    find_version,
 )
 from odradek_operator.reconcilers.cluster.facts import component_of, pod_is_ready, pod_problem, set_state
 from odradek_operator.reconcilers.cluster.run import ReconcileRun
@@ -33,22 +36,29 @@ from odradek_operator.reconcilers.ownership import ObjectsOfOthers
 from odradek_operator.reconcilers.references import find_missing
 from odradek_operator.reconcilers.user_secrets import ConnectionProblem, find_user_secret
 from odradek_operator.resources.console import ClusterConsole
+from odradek_operator.resources.security import AuthenticationType
 
 _STARTING: Final = "Starting"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleFound:
-    """The console as it is. It serves where there is no `problem`. While `is_replaced` the former pod serves."""
+    """The console as it is. It serves where there is no `problem`. While `is_replaced` the former pod serves.
+
+    `left_out` are the clusters that it does not show, each with the reason. `watches_others` is whether what it is made
+    of changes without an event of its own Cluster.
+    """
 
     address: str
     problem: ConnectionProblem | None = None
     is_replaced: bool = False
+    left_out: tuple[str, ...] = ()
+    watches_others: bool = False
 
     @property
     def is_settled(self) -> bool:
         """Whether it serves as it is wanted."""
-        return self.problem is None and not self.is_replaced
+        return self.problem is None and not self.is_replaced and not self.left_out
 
     @property
     def needs_attention(self) -> bool:
@@ -66,28 +76,37 @@ async def settle_console(run: ReconcileRun) -> ConsoleFound | None:
     login, problem = await _find_login(run, console)
     if login is None or (problem is not None and not (problem.may_pass and is_there)):
         return ConsoleFound(address=address, problem=problem)
-    refusal = await _apply(run, console_manifests(run.context, console, login))
-    if refusal is not None:
-        return ConsoleFound(address=address, problem=refusal)
-    return _look_at_pod(run, address)
+    if (problem := find_unused_mask(run.context.name, console)) is not None:
+        return ConsoleFound(address=address, problem=problem)
+    files, left_out = await _find_files(run, console, login)
+    refusal = await _apply(run, console_manifests(run.context, console, files))
+    found = ConsoleFound(address=address, problem=refusal) if refusal else _look_at_pod(run, address)
+    watches = bool(console.clusters or list_given_secrets(console))
+    return replace(found, left_out=left_out, watches_others=watches)
 
 
 def console_objects(run: ReconcileRun) -> list[Json]:
     """The objects that are there and stay, while a console is wanted: not all of them can be made at any time."""
     if run.context.spec.console is None:
         return []
-    name, has_policy = run.context.object_name(CONSOLE), run.context.spec.network.enabled
-    return [
-        body
-        for (kind, its_name), body in run.objects.items()
-        if its_name == name and (has_policy or kind != NETWORK_POLICIES.kind)
-    ]
+    name = run.context.object_name(CONSOLE)
+    left = set() if run.context.spec.network.enabled else {NETWORK_POLICIES.kind}
+    left |= set() if run.context.spec.console.needs_files else {CONFIG_MAPS.kind}
+    return [body for (kind, its_name), body in run.objects.items() if its_name == name and kind not in left]
 
 
 async def _find_login(
     run: ReconcileRun, console: ClusterConsole
 ) -> tuple[ConsoleLogin | None, ConnectionProblem | None]:
     context, listener = run.context, run.context.spec.internal_listener
+    if console.logins is not None:
+        authentication = None if listener is None else listener.authentication
+        if authentication is None or authentication.type is not AuthenticationType.SCRAM:
+            message = (
+                "logins need users with passwords: give internalListener the authentication scram-sha-512"
+            )
+            return None, ConnectionProblem(reason="PasswordsNeeded", message=message)
+        return _login_of_binding(context), None
     if console.user is not None:
         kubernetes, namespace = run.environment.kubernetes, context.namespace
         found, problem = await find_user_secret(
@@ -95,7 +114,9 @@ async def _find_login(
         )
         return None if found is None else ConsoleLogin(secret=found.name, version=found.version), problem
     if listener is not None and listener.authentication is not None:
-        message = "clients of the internal listener log in: give console.user, a User of this Cluster"
+        message = (
+            "clients of the internal listener log in: give console.user, a User of this Cluster, or logins"
+        )
         return None, ConnectionProblem(reason="UserNeeded", message=message)
     return _login_of_binding(context), None
 
@@ -108,10 +129,23 @@ def _login_of_binding(context: Context) -> ConsoleLogin:
     )
 
 
+async def _find_files(
+    run: ReconcileRun, console: ClusterConsole, login: ConsoleLogin
+) -> tuple[ConsoleFiles, tuple[str, ...]]:
+    """All that the console is given, and the clusters that are left out of it."""
+    kubernetes, namespace = run.environment.kubernetes, run.key.namespace
+    others = await find_others(kubernetes, namespace, console)
+    own = {name: await find_version(kubernetes, namespace, name) for name in list_given_secrets(console)}
+    # What of these is missing is found below, by the pod that needs it.
+    versions = others.versions | {name: version or "" for name, version in own.items()}
+    return ConsoleFiles(login=login, others=others.shown, versions=versions), others.left_out
+
+
 async def _apply(run: ReconcileRun, manifests: list[Json]) -> ConnectionProblem | None:
     """Why the console stays as it is, where it does."""
     templates = [one["spec"]["template"] for one in manifests if one["kind"] == DEPLOYMENTS.kind]
-    missing = await find_missing(run.environment.kubernetes, run.key.namespace, templates)
+    made = {run.context.object_name(CONSOLE)}
+    missing = await find_missing(run.environment.kubernetes, run.key.namespace, templates, own=made)
     if missing:
         message = (
             f"the console needs the {', '.join(missing)} in the namespace {run.key.namespace}: make it, or name "

@@ -3,17 +3,19 @@
 Nothing waits for the operator when a Mirror is deleted. Kubernetes deletes what belongs to it, and a worker that is
 stopped ends its transaction and leaves its groups. Topics and positions at the target stay. So a Mirror that is made
 again under the same name continues where it stopped.
+
+The operator reads no Secret to find how workers connect (`cluster_logins`).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from odradek_operator.desired.mirror import mirror_manifests
-from odradek_operator.desired.mirror_names import MirrorContext
+from odradek_operator.desired.mirror_names import ConnectionFiles, MirrorContext
 from odradek_operator.desired.names import HTTP_PORT, MIRROR, RESTART_ANNOTATION
 from odradek_operator.foundation.keys import Key
 from odradek_operator.foundation.settings import OperatorSettings
@@ -27,6 +29,7 @@ from odradek_operator.gateways.kubernetes import (
     SERVICES,
     Forbidden,
     Json,
+    Kubernetes,
     Refused,
     metadata,
     owner_reference,
@@ -35,7 +38,7 @@ from odradek_operator.gateways.mirrors import MirrorWorkers, WorkerPage
 from odradek_operator.reconcilers.applying import Applier
 from odradek_operator.reconcilers.cluster.facts import pod_is_ready, pod_problem, set_state
 from odradek_operator.reconcilers.cluster.status.problems import replica_failure
-from odradek_operator.reconcilers.mirror.connecting import Connections, find_connections
+from odradek_operator.reconcilers.cluster_logins import find_cluster, find_cluster_login
 from odradek_operator.reconcilers.mirror.decide import (
     STARTING_SECONDS,
     WATCHED_SECONDS,
@@ -53,15 +56,24 @@ from odradek_operator.reconcilers.reconciler import (
     status_of,
 )
 from odradek_operator.reconcilers.references import find_missing
-from odradek_operator.reconcilers.user_secrets import ConnectionProblem
-from odradek_operator.resources.conditions import READY, Condition, ready_condition
-from odradek_operator.resources.mirror import MirrorSpec
+from odradek_operator.reconcilers.user_secrets import ConnectionProblem, describe_unready
+from odradek_operator.resources.conditions import READY, Condition, is_ready, ready_condition
+from odradek_operator.resources.mirror import MirrorConnection, MirrorSpec
 from odradek_operator.resources.mirror_status import MirrorStatus
 from odradek_operator.resources.structure import InvalidResource, parse
 
 OWNED: Final = (SERVICES, CONFIG_MAPS, SERVICE_ACCOUNTS, DEPLOYMENTS, DISRUPTION_BUDGETS, NETWORK_POLICIES)
 BLOCKED_SECONDS: Final = 60.0
 Objects = dict[tuple[str, str], Json]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connections:
+    """The mounts and known addresses of workers, by alias; and the problems."""
+
+    files: tuple[ConnectionFiles, ...] = ()
+    bootstraps: tuple[tuple[str, str], ...] = ()
+    problems: tuple[ConnectionProblem, ...] = ()
 
 
 class MirrorReconciler:
@@ -105,7 +117,7 @@ class MirrorReconciler:
 
     async def _carry_out(self, key: Key, body: Json, spec: MirrorSpec, image: str) -> float | None:
         kubernetes = self._environment.kubernetes
-        found = await find_connections(kubernetes, key.namespace, spec)
+        found = await _find_connections(kubernetes, key.namespace, spec)
         context = self._context(key, body, spec, image, found)
         objects = await self._applier.read(key, str(metadata(body)["uid"]))
         is_running = ("Deployment", context.object_name(MIRROR)) in objects
@@ -225,3 +237,52 @@ def _refusal_condition(refusal: Forbidden | Refused) -> Condition:
     return ready_condition(
         False, reason, f"Kubernetes refuses what belongs to this Mirror; {what}: {refusal}"
     )
+
+
+# --- how workers connect ------------------------------------------------------------------------------------------
+
+
+async def _find_connections(kubernetes: Kubernetes, namespace: str, spec: MirrorSpec) -> Connections:
+    """Return how workers connect to all clusters of a Mirror. Raises KubernetesError."""
+    named: Sequence[tuple[str, MirrorConnection]] = [
+        (spec.target_alias, spec.target),
+        *((one.alias, one) for one in spec.sources),
+    ]
+    files: list[ConnectionFiles] = []
+    bootstraps: list[tuple[str, str]] = []
+    problems: list[ConnectionProblem] = []
+    for alias, connection in named:
+        if connection.bootstrap is not None:
+            bootstraps.append((alias, connection.bootstrap))
+            if connection.client_secret is not None:
+                files.append(ConnectionFiles(alias=alias, secret=connection.client_secret))
+            continue
+        found, problem = await _find_cluster_files(kubernetes, namespace, alias, connection)
+        if found is not None:
+            files.append(found)
+        if problem is not None:
+            problems.append(problem)
+    return Connections(files=tuple(files), bootstraps=tuple(bootstraps), problems=tuple(problems))
+
+
+async def _find_cluster_files(
+    kubernetes: Kubernetes, namespace: str, alias: str, connection: MirrorConnection
+) -> tuple[ConnectionFiles | None, ConnectionProblem | None]:
+    name = str(connection.cluster)
+    cluster, problem = await find_cluster(kubernetes, namespace, name)
+    if cluster is None:
+        return None, problem
+    found, problem = await find_cluster_login(
+        kubernetes, namespace, name, cluster, user=connection.user, starts="the mirror"
+    )
+    if problem is None and not is_ready(conditions_of(cluster)):
+        message = (
+            f"the Cluster {name} is not ready yet{describe_unready(cluster)}; the mirror starts when it is"
+        )
+        problem = ConnectionProblem(reason="ClusterNotReady", message=message, may_pass=True)
+    if found is None:
+        return None, problem
+    files = ConnectionFiles(
+        alias=alias, secret=found.secret, config_map=found.config_map, version=found.version
+    )
+    return files, problem

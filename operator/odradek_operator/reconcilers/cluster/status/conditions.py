@@ -28,6 +28,7 @@ CERTIFICATES = "Certificates"
 DATA_LOST = "ZookeeperDataLost"
 OTHER_PATH = "OtherZookeeperPath"
 CONSOLE_SERVES = "Console"
+CLUSTERS_LEFT_OUT = "ClustersLeftOut"
 VOLUME_AT_RISK = "AtRisk"
 REFERENCE_MISSING = "ReferenceMissing"
 
@@ -102,8 +103,12 @@ def conditions_when_paused(known: Iterable[Condition]) -> list[Condition]:
 
 def _console_condition(console: ConsoleFound) -> Condition:
     if console.problem is not None:
-        return condition(CONSOLE_SERVES, False, console.problem.reason, console.problem.message)
+        message = "; ".join([console.problem.message, *(f"without {one}" for one in console.left_out)])
+        return condition(CONSOLE_SERVES, False, console.problem.reason, message)
     message = f"the console serves at {console.address}"
+    if console.left_out:
+        message = f"{message}, without {'; '.join(console.left_out)}"
+        return condition(CONSOLE_SERVES, True, CLUSTERS_LEFT_OUT, message)
     if console.is_replaced:
         return condition(CONSOLE_SERVES, True, "Rolling", f"{message} while its pod is replaced")
     return condition(CONSOLE_SERVES, True, "Serving", message)

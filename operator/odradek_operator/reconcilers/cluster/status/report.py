@@ -16,6 +16,7 @@ from odradek_operator.reconcilers.cluster.run import ReconcileRun, mark_contents
 from odradek_operator.reconcilers.cluster.settings.addresses import NODE_IP, PENDING, bootstrap_address
 from odradek_operator.reconcilers.cluster.settings.images import version_of
 from odradek_operator.reconcilers.cluster.status.conditions import (
+    CLUSTERS_LEFT_OUT,
     CONSOLE_SERVES,
     DATA_LOST,
     OTHER_PATH,
@@ -37,6 +38,8 @@ BUSY_SECONDS: Final = 1.0
 UNSETTLED_SECONDS: Final = 5.0
 # What cannot be done as long as the Cluster is as it is: an event brings the next run sooner.
 BLOCKED_SECONDS: Final = 30.0
+# A console's other clusters, and Secrets of others, change without an event of this Cluster.
+WATCHED_SECONDS: Final = 60.0
 
 
 def cluster_status(run: ReconcileRun, found: Findings) -> ClusterStatus:
@@ -90,7 +93,7 @@ def again_seconds(run: ReconcileRun, found: Findings, status: ClusterStatus) -> 
     # No event shows that a kind is there now, or that a gateway has accepted a route.
     of_way_in = BLOCKED_SECONDS if found.way_in_problem else None
     # No event shows what a pod that does not come up says, or that a Secret is there.
-    of_console = BLOCKED_SECONDS if found.console is not None and not found.console.is_settled else None
+    of_console = None if found.console is None else _console_seconds(found.console)
     spans = (
         _seconds_until_settled(run, found, status),
         found.balance.again_seconds,
@@ -98,6 +101,12 @@ def again_seconds(run: ReconcileRun, found: Findings, status: ClusterStatus) -> 
         of_console,
     )
     return min((span for span in spans if span is not None), default=None)
+
+
+def _console_seconds(console: ConsoleFound) -> float | None:
+    if not console.is_settled:
+        return BLOCKED_SECONDS
+    return WATCHED_SECONDS if console.watches_others else None
 
 
 def _seconds_until_settled(run: ReconcileRun, found: Findings, status: ClusterStatus) -> float | None:
@@ -217,13 +226,18 @@ async def report(run: ReconcileRun, found: Findings) -> float | None:
 
 
 async def _report_console(run: ReconcileRun, console: ConsoleFound | None) -> None:
-    """An event for a problem of the console whose reason is new."""
-    known = next((one.reason for one in conditions_of(run.body) if one.type == CONSOLE_SERVES), None)
-    if console is None or console.problem is None or not console.needs_attention:
+    """An event for a problem of the console whose reason is new, and for clusters that are newly left out."""
+    if console is None:
         return
-    if console.problem.reason != known:
-        message = f"the console is not as it is wanted: {console.problem.message}"
-        await run.report_event(f"Console{console.problem.reason}", message, warning=True)
+    known = next((one for one in conditions_of(run.body) if one.type == CONSOLE_SERVES), None)
+    told = "" if known is None else known.message
+    if console.needs_attention and console.problem is not None:
+        if known is None or console.problem.reason != known.reason:
+            message = f"the console is not as it is wanted: {console.problem.message}"
+            await run.report_event(f"Console{console.problem.reason}", message, warning=True)
+    elif new := [one for one in console.left_out if one not in told]:
+        message = f"the console does not show {'; '.join(new)}"
+        await run.report_event(f"Console{CLUSTERS_LEFT_OUT}", message, warning=True)
 
 
 async def report_unready(
