@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from e2e.console_rules import console_cases
 from e2e.kube import Kube, KubectlError, Resource
 
 CLUSTER: dict[str, Any] = {
@@ -100,13 +101,7 @@ CASES: list[tuple[str, dict[str, Any] | None, dict[str, Any], str]] = [
         {**GROUP, "replicas": 1, "workload": {"name": "w"}, "scaling": SCALING},
         "scaling and replicas exclude each other",
     ),
-    ("Cluster", None, {**CLUSTER, "console": {"allowedHosts": ["https://a"]}}, "must be a host name without"),
-    (
-        "Cluster",
-        None,
-        {**CLUSTER, "internalListener": {"tls": True, "authentication": {"type": "tls"}}, "console": {}},
-        "clients of the internal listener log in",
-    ),
+    *console_cases(CLUSTER),
     (
         "ConsumerGroup",
         None,
@@ -382,6 +377,12 @@ NAMES = [
         "more than 52 characters together",
     ),
     ("Cluster", "c" * 41, POOLED, "more than 44 characters together"),
+    (
+        "Cluster",
+        "shown",
+        {**CLUSTER, "console": {"clusters": [{"name": "shown", "bootstrap": "a:9092"}]}},
+        "console.clusters are those beside this Cluster",
+    ),
     ("Topic", "t" * 250, TOPIC, "249"),
     ("Mirror", "m" * 41, MIRROR, "a Mirror's name begins with a letter"),
 ]
