@@ -65,6 +65,10 @@ _WITH_PASSWORDS: list[tuple[dict[str, Any], str]] = [
         {"user": "u", "masks": [{"topics": ["a"], "value": ["$.a[0]"]}]},
         "must be $ for the whole, a path as",
     ),
+    (
+        {"user": "u", "masks": [{"topics": ["a"], "headers": ["auth*"]}]},
+        "must be the whole name of a header",
+    ),
 ]
 
 

@@ -21,7 +21,12 @@ from odradek_operator.desired.pods import SETTINGS, digest
 from odradek_operator.desired.scripts import SETTINGS_FOLDER
 from odradek_operator.desired.security import secret_volume
 from odradek_operator.desired.settings import properties
-from odradek_operator.resources.console import ClusterConsole, ConsoleConnection, ConsoleSchemaRegistry
+from odradek_operator.resources.console import (
+    ClusterConsole,
+    ConsoleConnection,
+    ConsoleSchemaRegistry,
+    ViewerLogins,
+)
 from odradek_operator.resources.console_masks import ConsoleMask
 
 CLUSTERS_FOLDER: Final = "/etc/odradek-clusters"
@@ -156,7 +161,6 @@ def _list_lines(mask: ConsoleMask) -> Iterator[str]:
 def console_words(context: Context, console: ClusterConsole, files: ConsoleFiles) -> list[str]:
     """The start of the command, and the words that name clusters, masks and the identity provider."""
     logins = console.logins
-    provider = None if logins is None else logins.open_id_connect
     return [
         *(
             word
@@ -166,18 +170,22 @@ def console_words(context: Context, console: ClusterConsole, files: ConsoleFiles
         *(["--masks", f"{SETTINGS_FOLDER}/{MASKS_FILE}"] if console.masks else ()),
         *(["--logins"] if logins is not None else ()),
         *(["--url", logins.url] if logins is not None and logins.url is not None else ()),
+        *(_provider_words(logins, files) if logins is not None else ()),
+    ]
+
+
+def _provider_words(logins: ViewerLogins, files: ConsoleFiles) -> list[str]:
+    provider = logins.open_id_connect
+    # The command refuses a provider that no cluster has a use for, as while that cluster is left out.
+    if provider is None or not any(one.connection.client_secret for one in files.others):
+        return []
+    return [
+        *("--oidc-issuer", provider.issuer, "--oidc-client-id", provider.client_id),
+        *("--oidc-scope", provider.scope),
         *(
-            ()
-            if provider is None
-            else (
-                *("--oidc-issuer", provider.issuer, "--oidc-client-id", provider.client_id),
-                *("--oidc-scope", provider.scope),
-            )
-        ),
-        *(
-            ()
-            if provider is None or provider.client_secret is None
-            else ("--oidc-client-secret-file", f"{_PROVIDER_FOLDER}/{_PROVIDER_FILE}")
+            ("--oidc-client-secret-file", f"{_PROVIDER_FOLDER}/{_PROVIDER_FILE}")
+            if provider.client_secret is not None
+            else ()
         ),
     ]
 

@@ -19,6 +19,16 @@ _NAMES: Final = Listing(
     max_items=_TEXTS_MAX,
     min_items=1,
 )
+_HEADERS: Final = Listing(
+    Text(
+        min_length=1,
+        max_length=_LENGTH_MAX,
+        pattern=r"^(\*|[^*\x00-\x1f\x7f]+)$",
+        what="the whole name of a header, or * for each of them",
+    ),
+    max_items=_TEXTS_MAX,
+    min_items=1,
+)
 _FIELDS: Final = Listing(
     Text(
         min_length=1,
@@ -59,5 +69,5 @@ class ConsoleMask:
     ] = None
     value: Annotated[tuple[str, ...] | None, _FIELDS, Doc("What it hides of values, likewise.")] = None
     headers: Annotated[
-        tuple[str, ...] | None, _NAMES, Doc("Headers that it hides, by names; `*` is each of them.")
+        tuple[str, ...] | None, _HEADERS, Doc("Headers that it hides, by whole names; `*` is each of them.")
     ] = None

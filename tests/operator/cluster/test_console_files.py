@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,60 +14,34 @@ from odradek.cli.shared.connection_settings import GivenOptions, resolve_alone
 from odradek.console.masks import parse_masks
 from odradek.foundation.settings.file import parse_properties
 from odradek_operator.desired.client_properties import Password, client_properties, properties_file
-from odradek_operator.desired.console import console_manifests
-from odradek_operator.desired.console_files import START, ConsoleFiles, ConsoleLogin, ConsoleOther
 from odradek_operator.desired.policies import network_policies
 from odradek_operator.gateways.kubernetes import Json, metadata
 from odradek_operator.resources.cluster import ClusterSpec
 from odradek_operator.resources.structure import InvalidResource, parse
 from tests.operator.cluster.test_desired import context
-from tests.support.broker_process import CHECKOUT
+from tests.operator.support.console_pod import (
+    PASSWORDS,
+    command_of,
+    desired,
+    file_of,
+    lay_out,
+    pod_of,
+    running_console,
+)
 from tests.support.polling import SECONDS_MAX
 
-BINDING = ConsoleLogin(config_map="events-binding")
 OTHERS: list[Json] = [
     {"name": "staging", "cluster": "staging", "user": "viewer"},
     {"name": "Old.Kafka", "bootstrap": "kafka-1:9093,kafka-2:9093", "clientSecret": "old-kafka"},
     {"name": "open", "bootstrap": "open:9092"},
 ]
 REGISTRY = {"url": "https://registry.example", "secretName": "registry-login"}
-PASSWORDS = {"authentication": {"type": "scram-sha-512"}}
 PROVIDER = {
     "issuer": "https://id.example/realms/staff",
     "clientId": "console",
     "clientSecret": {"valueFrom": {"secretKeyRef": {"name": "provider", "key": "secret"}}},
     "scope": "openid kafka",
 }
-
-
-def desired(
-    console: Json, *, versions: dict[str, str] | None = None, user_version: str = "7", **spec: Any
-) -> dict[str, Json]:
-    """The console's manifests by kind. Users log in by the Secret viewer-secret."""
-    of = context(console=console, **spec)
-    assert of.spec.console is not None
-    others = []
-    for one in of.spec.console.clusters:
-        login = None if one.client_secret is None else ConsoleLogin(secret=one.client_secret)
-        if one.cluster is not None:
-            login = ConsoleLogin(secret="viewer-secret", version=user_version)
-        others.append(ConsoleOther(connection=one, login=login))
-    files = ConsoleFiles(login=BINDING, others=tuple(others), versions=versions or {})
-    return {str(one["kind"]): one for one in console_manifests(of, of.spec.console, files)}
-
-
-def pod_of(manifests: dict[str, Json]) -> Json:
-    spec: Json = manifests["Deployment"]["spec"]["template"]["spec"]
-    return spec
-
-
-def command_of(manifests: dict[str, Json]) -> list[str]:
-    (shown,) = pod_of(manifests)["containers"]
-    return list(shown["command"])
-
-
-def file_of(manifests: dict[str, Json], name: str) -> dict[str, str]:
-    return parse_properties(manifests["ConfigMap"]["data"][name])
 
 
 def version_of(manifests: dict[str, Json]) -> str:
@@ -176,6 +146,9 @@ def test_viewers_log_in_where_the_cluster_says_so() -> None:
     (volume,) = [one for one in pod_of(manifests)["volumes"] if one["name"] == "provider"]
     assert volume["secret"]["secretName"] == "provider"
     assert volume["secret"]["items"] == [{"key": "secret", "path": "client-secret"}]
+    # While the cluster that takes tokens is left out, the command would refuse a provider.
+    alone = desired({**console, "clusters": clusters[:1]}, internalListener=PASSWORDS)
+    assert command_of(alone)[-2:] == ["--url", "https://c.example"]
 
 
 def test_what_a_pod_is_given_replaces_it_when_it_changes() -> None:
@@ -214,6 +187,7 @@ def test_brokers_of_another_cluster_of_the_namespace_admit_it() -> None:
         {"masks": [{"topics": [], "value": ["$"]}]},
         {"masks": [{"topics": ["a"], "value": ["$.a..b"]}]},
         {"masks": [{"topics": ["a\nb"], "value": ["$"]}]},
+        {"masks": [{"topics": ["a"], "headers": ["auth*"]}]},
         {"schemaRegistry": {"url": "registry:8081"}},
         {"schemaRegistry": {"url": "http://a\nssl.x=y"}},
         {"logins": {"openIdConnect": {"issuer": "https://a"}}},
@@ -226,26 +200,6 @@ def test_what_the_command_would_refuse_is_refused(console: Json) -> None:
 
 
 # --- its start --------------------------------------------------------------------------------------------------------
-
-
-def lay_out(folder: Path, manifests: dict[str, Json], mounted: dict[str, str]) -> str:
-    """What a pod finds in its folders, and the program for them. `mounted` are files by path below `folder`."""
-    for name in ("settings", "clusters", "registries", "together"):
-        (folder / name).mkdir()
-    for name, text in manifests["ConfigMap"]["data"].items():
-        (folder / "settings" / name).write_text(text)
-    for path, text in mounted.items():
-        (folder / path).parent.mkdir(exist_ok=True)
-        (folder / path).write_text(text)
-    program = START
-    for there, here in (
-        ("/etc/odradek-clusters", "clusters"),
-        ("/etc/odradek-registries", "registries"),
-        ("/run/odradek-clusters", "together"),
-        ("/etc/odradek", "settings"),
-    ):
-        program = program.replace(f'"{there}"', f'"{folder / here}"')
-    return program
 
 
 def start(
@@ -320,27 +274,6 @@ def test_a_token_is_a_login_of_a_registry(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = parse_properties((tmp_path / "together/open.properties").read_text())
     assert found["bearer.auth.token"] == "abc"
-
-
-@contextmanager
-def running_console(folder: Path, manifests: dict[str, Json], mounted: dict[str, str]) -> Iterator[str]:
-    """The URL of a real console, started as in a pod, at a free port of this machine."""
-    program = lay_out(folder, manifests, mounted)
-    words = command_of(manifests)[2:]
-    replaced = {"8088": "0", "": "127.0.0.1"}
-    words = [
-        replaced.get(one, one).replace("/run/odradek-clusters", str(folder / "together")) for one in words
-    ]
-    words = [one.replace("/etc/odradek-provider/client-secret", str(folder / "provider")) for one in words]
-    words = [one.replace("/etc/odradek/", f"{folder}/settings/") for one in words]
-    command = [sys.executable, "-c", program, sys.executable, "-m", *words]
-    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT / "broker")}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        try:
-            assert process.stdout is not None
-            yield process.stdout.readline().split()[2]
-        finally:
-            process.kill()
 
 
 @pytest.mark.integration

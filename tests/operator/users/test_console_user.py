@@ -1,4 +1,7 @@
-"""The User of a console, as the page says it: it logs in by its Secret, sees every page, and changes nothing."""
+"""Users and a console. That of the page logs in by its Secret, sees every page, and changes nothing.
+
+With `logins` a viewer logs in by the password in its User's Secret.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,10 @@ from pathlib import Path
 import pytest
 
 from helm.generate.yaml_text import read_documents
+from odradek_operator.desired.client_properties import client_properties, properties_file
 from odradek_operator.gateways.kubernetes import USERS, Json
 from tests.operator.support.broker_world import in_world
+from tests.operator.support.console_pod import PASSWORDS, desired, running_console
 from tests.operator.support.user_world import SecuredClusterBroker, UserWorld
 from tests.support.broker_process import CHECKOUT
 from tests.support.polling import SECONDS_MAX
@@ -49,12 +54,15 @@ def user_of_the_page() -> Json:
     return dict(found)
 
 
-def ask(url: str, *, body: Json | None = None) -> tuple[int, str]:
+def ask(
+    url: str, *, body: Json | None = None, opener: urllib.request.OpenerDirector | None = None
+) -> tuple[int, str]:
     headers = {"X-Odradek-Console": "1", "Sec-Fetch-Site": "same-origin"}
     data = None if body is None else json.dumps(body).encode()
     try:
         request = urllib.request.Request(url, headers=headers, data=data)
-        with urllib.request.urlopen(request, timeout=SECONDS_MAX) as answer:
+        opened = urllib.request.build_opener() if opener is None else opener
+        with opened.open(request, timeout=SECONDS_MAX) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as refusal:
         return refusal.code, refusal.read().decode()
@@ -99,3 +107,32 @@ def look_at_every_page(file: Path) -> None:
                 assert status == 403, (name, text)
         finally:
             process.kill()
+
+
+@in_world(UserWorld)
+async def test_a_viewer_logs_in_by_the_password_of_a_user(world: UserWorld) -> None:
+    world.make(USERS, "guest", acls=user_of_the_page()["spec"]["acls"])
+    await world.user("guest")
+    # As the ConfigMap for clients of the Cluster has it: nothing that a client logs in with.
+    binding = client_properties(
+        world.broker.bootstraps["INTERNAL"], "SASL_SSL", authority=world.broker.signing.pem
+    )
+    mounted = {"clusters/events/client.properties": properties_file(binding)}
+    folder = Path(world.broker.folder) / "console"
+    folder.mkdir()
+    await asyncio.to_thread(log_in_and_look, folder, mounted, world.secret("guest")["password"])
+
+
+def log_in_and_look(folder: Path, mounted: dict[str, str], password: str) -> None:
+    manifests = desired({"logins": {}}, internalListener=PASSWORDS)
+    with running_console(folder, manifests, mounted) as url:
+        assert ask(f"{url}/api/topics")[0] == 401
+        login = {"cluster": "events", "user": "guest"}
+        status, text = ask(f"{url}/api/login", body={**login, "password": "wrong"})
+        assert status == 401, text
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        status, text = ask(f"{url}/api/login", body={**login, "password": password}, opener=opener)
+        assert status == 200, text
+        status, text = ask(f"{url}/api/users", opener=opener)
+        assert status == 200 and "guest" in text
+        assert ask(f"{url}/api/topics")[0] == 401, "the login is of one browser"
