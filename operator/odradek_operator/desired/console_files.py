@@ -159,7 +159,7 @@ def _list_lines(mask: ConsoleMask) -> Iterator[str]:
 
 
 def console_words(context: Context, console: ClusterConsole, files: ConsoleFiles) -> list[str]:
-    """The start of the command, and the words that name clusters, masks and the identity provider."""
+    """The words of the command that name clusters, masks, and how viewers log in."""
     logins = console.logins
     return [
         *(

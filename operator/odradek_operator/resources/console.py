@@ -32,6 +32,9 @@ _REGISTRY_URL: Final = Text(
     what="a URL as https://HOST:PORT without a login, several with commas; a login goes into secretName",
 )
 
+_SEEN_BY_LABEL: Final = (
+    'With the label `odradek.io/password: "true"` a change of it replaces the pod by itself.'
+)
 CONSOLE_RULES: Final = (
     Rule(
         "!has(self.console) || has(self.console.user) || has(self.console.logins) || !has(self.internalListener) || "
@@ -63,7 +66,8 @@ class ConsoleSchemaRegistry:
         SECRET_NAME,
         Doc(
             "The Secret in the same namespace with its login: `username` and `password`, or `token`. With `ca.crt` the "
-            "registry's certificate is checked by that authority. Without it: no login, and the system's authorities."
+            "registry's certificate is checked by that authority. Without it: no login, and the system's authorities. "
+            f"{_SEEN_BY_LABEL}"
         ),
     ] = None
 
@@ -102,7 +106,7 @@ class ConsoleConnection:
         SECRET_NAME,
         Doc(
             "The Secret in the same namespace with `client.properties`: Kafka's client properties for `bootstrap`. The "
-            "console mounts all of it at /etc/odradek-clusters/NAME. Without it: no login."
+            f"console mounts all of it at /etc/odradek-clusters/NAME. Without it: no login. {_SEEN_BY_LABEL}"
         ),
     ] = None
     schema_registry: Annotated[
@@ -116,7 +120,7 @@ class ConsoleConnection:
 class ConsoleSecretKey:
     """A key of a Secret in the Cluster's namespace."""
 
-    name: Annotated[str, SECRET_NAME, Doc("The Secret.")]
+    name: Annotated[str, SECRET_NAME, Doc(f"The Secret. {_SEEN_BY_LABEL}")]
     key: Annotated[str, SECRET_KEY, Doc("The key whose value is meant.")]
 
 
