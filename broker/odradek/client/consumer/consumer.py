@@ -31,7 +31,7 @@ from odradek.client.errors import (
     LogTruncated,
     UnsupportedByBroker,
 )
-from odradek.client.metadata import NO_LEADER
+from odradek.client.metadata import NO_LEADER, NO_TOPIC_ID
 from odradek.foundation.client_limits import CLIENT_RETRY_PAUSE_MS_MAX, CLIENT_RETRY_PAUSE_MS_MIN
 from odradek.foundation.errors import InvalidRequest, OdradekError, OffsetOutOfRange, UnknownTopicOrPartition
 from odradek.foundation.ids import TopicPartition
@@ -53,7 +53,7 @@ class PartitionConsumer:
     `assign` and `seek` are exact; use `LogAdmin.offsets_at` to turn a time into one.
 
     A topic that no broker has known for `CLIENT_TOPIC_GONE_SECONDS` was deleted, and `poll` raises
-    UnknownTopicOrPartition. With `is_waiting_for_topics` it is read again once it exists again.
+    UnknownTopicOrPartition. With `is_waiting_for_topics` it is read again once it exists again, from its first record.
     """
 
     def __init__(
@@ -65,6 +65,7 @@ class PartitionConsumer:
         on_out_of_range: str = "error",
         is_waiting_for_topics: bool = False,
         outage: Outage | None = None,
+        missing_topics: MissingTopics | None = None,
     ) -> None:
         if on_out_of_range not in (*RESET_TIMESTAMPS, "error"):
             raise InvalidRequest(
@@ -76,7 +77,7 @@ class PartitionConsumer:
         self._is_read_committed = is_read_committed
         self._on_out_of_range = on_out_of_range
         self._is_waiting_for_topics = is_waiting_for_topics
-        self._missing_topics = MissingTopics()
+        self._missing_topics = missing_topics or MissingTopics()
         self._positions: dict[TopicPartition, PartitionPosition] = {}
         self._order: list[TopicPartition] = []
         self._busy_leaders: set[int] = set()
@@ -136,6 +137,23 @@ class PartitionConsumer:
         self._settle()
         self._get_assigned(partition).seek(offset)
         self._changed.set()
+
+    def restart_made_again(self, positions: Iterable[PartitionPosition] | None = None) -> bool:
+        """Go to the first record of topics that were deleted and made again, by the metadata in the cache. Without
+        `positions` all are looked at. Returns whether there are any.
+        """
+        is_any = False
+        for position in list(self._positions.values()) if positions is None else positions:
+            topic = self._client.cluster.topics.get(position.topic_partition.topic)
+            if topic is None or topic.id == NO_TOPIC_ID or not position.note_topic_id(topic.id):
+                continue
+            is_any = True
+            self._settle()
+            logger.info(
+                "%s is of a topic that was made again; reading its first record", position.topic_partition
+            )
+            position.seek(0)
+        return is_any
 
     def position(self, partition: TopicPartition) -> int:
         """The offset of the next record to return. Raises InvalidRequest if the partition is not assigned."""
@@ -312,6 +330,8 @@ class PartitionConsumer:
         try:
             if leader == NO_LEADER:
                 await self._find_leaders(positions)
+                return
+            if self._is_waiting_for_topics and self.restart_made_again(positions):
                 return
             ahead = [one for one in positions if self._is_ahead(one, epochs[one.topic_partition])]
             if ahead:

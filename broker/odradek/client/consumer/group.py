@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from collections.abc import Mapping, Sequence
 
 from odradek.client.admin.groups import GroupAdmin
@@ -23,10 +24,11 @@ from odradek.client.consumer.blocks import ConsumerRecord, RecordBlock
 from odradek.client.consumer.consumer import PartitionConsumer
 from odradek.client.consumer.fetches import FetchBounds
 from odradek.client.consumer.membership import Joined, Membership
-from odradek.client.consumer.outage import Outage
+from odradek.client.consumer.outage import MissingTopics, Outage
 from odradek.client.errors import RETRIABLE_OR_LATE, ClientClosed
 from odradek.client.group_metadata import GroupMetadata
 from odradek.client.last_requests import last_requests
+from odradek.client.metadata import NO_TOPIC_ID, ClusterInfo
 from odradek.client.results import CommittedOffset, ListedOffset
 from odradek.foundation.errors import (
     FencedInstanceId,
@@ -35,6 +37,7 @@ from odradek.foundation.errors import (
     OffsetOutOfRange,
     RebalanceInProgress,
     UnknownMemberId,
+    UnknownTopicOrPartition,
 )
 from odradek.foundation.ids import TopicPartition
 from odradek.foundation.tasks import TaskOwner
@@ -73,6 +76,7 @@ class GroupConsumer:
         self._on_no_offset = on_no_offset
         self._is_read_committed = is_read_committed
         outage = Outage()
+        self._missing_topics = MissingTopics(reader=f"group {group_id!r}")
         self._membership = Membership(
             client,
             group_id,
@@ -90,11 +94,13 @@ class GroupConsumer:
             bounds=bounds,
             is_read_committed=is_read_committed,
             on_out_of_range=on_no_offset,
-            is_waiting_for_topics=True,  # the group is rebalanced when a topic is deleted
+            is_waiting_for_topics=True,  # as Kafka's consumers do in a group
             outage=outage,
+            missing_topics=self._missing_topics,
         )
         self._committed: dict[TopicPartition, int] = {}
-        self._partition_counts: dict[str, int] = {}
+        self._assigned: dict[str, tuple[uuid.UUID, int]] = {}
+        """By topic what this member, as the leader, has assigned: the topic's id, and the number of its partitions."""
         self._is_committing_at_rebalance = True
         self._must_join = True
         self._failure: OdradekError | None = None
@@ -211,6 +217,8 @@ class GroupConsumer:
 
         Raises InvalidRequest for a partition that is not assigned.
         """
+        # Offsets of a deleted topic are none of the topic that was made again under its name.
+        self._consumer.restart_made_again()
         if given is None:
             given = {key: self._consumer.position(key) for key in self._consumer.assignment}
         offsets = {
@@ -253,7 +261,11 @@ class GroupConsumer:
     async def _join(self) -> None:
         """Join and read the assigned partitions; again as long as the group changes during it."""
         if self._is_committing_at_rebalance:
-            await self.commit()
+            try:
+                await self.commit()
+            except UnknownTopicOrPartition as failure:
+                # The offsets of other topics are committed; a member that stayed here would keep the group from all.
+                logger.info("before a rebalance: %s", failure)
         while True:
             self._raise_failure()
             self._consumer.assign({})
@@ -281,12 +293,8 @@ class GroupConsumer:
         ]
         topics = sorted({topic for subscriber in subscribers for topic in subscriber.topics})
         cluster = await self._client.with_retries(lambda: self._client.refresh(topics))
-        self._partition_counts = {
-            name: len(cluster.topics[name].partitions)
-            for name in topics
-            if name in cluster.topics and not cluster.topics[name].error_code
-        }
-        return assign_range(subscribers, self._partition_counts)
+        self._assigned = {name: _identify(cluster, name) for name in topics}
+        return assign_range(subscribers, {name: count for name, (_, count) in self._assigned.items()})
 
     async def _take_up(self, partitions: Sequence[TopicPartition]) -> None:
         found = await self._starts(partitions)
@@ -332,7 +340,7 @@ class GroupConsumer:
                 continue
             try:
                 await self._membership.heartbeat()
-                if await self._has_new_partitions():
+                if await self._has_other_partitions():
                     self._must_join = True
                     self._consumer.wake()
             except REJOIN as failure:
@@ -344,13 +352,23 @@ class GroupConsumer:
                 self._must_join = True
                 self._consumer.wake()
 
-    async def _has_new_partitions(self) -> bool:
-        """Whether a topic grew since this member, as the leader, assigned its partitions."""
-        if not self._partition_counts:
-            return False
-        cluster = await self._client.topics(sorted(self._partition_counts))
-        return any(
-            len(cluster.topics[name].partitions) > count
-            for name, count in self._partition_counts.items()
-            if name in cluster.topics
-        )
+    async def _has_other_partitions(self) -> bool:
+        """Whether a topic was made or grew since this member, as the leader, assigned its partitions. A topic that is
+        deleted changes nothing until it is made again: members that have its partitions wait for it.
+        """
+        cluster = await self._client.topics(sorted({*self._topics, *self._assigned}))
+        self._missing_topics.find_deleted(self._topics, cluster, now=asyncio.get_running_loop().time())
+        # Without a committed offset all records of these are new, whenever they are made.
+        self._added_topics |= self._missing_topics.deleted
+        for name, (topic_id, assigned) in self._assigned.items():
+            topic_id_now, count = _identify(cluster, name)
+            # A broker with old metadata names fewer partitions of the same topic.
+            if count > assigned or (0 < count < assigned and topic_id_now != topic_id):
+                return True
+        return False
+
+
+def _identify(cluster: ClusterInfo, topic: str) -> tuple[uuid.UUID, int]:
+    """The id of a topic and the number of its partitions: none of one that does not exist."""
+    known = cluster.topics.get(topic)
+    return (NO_TOPIC_ID, 0) if known is None or known.error_code else (known.id, len(known.partitions))

@@ -5,7 +5,7 @@ and once when it ends.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Set
 from typing import Final
 
 from odradek.client.metadata import ClusterInfo
@@ -70,10 +70,20 @@ class Outage:
 class MissingTopics:
     """The topics that a consumer reads and that brokers do not know, each with the time since which it is missing. They
     were just created or moved, or are deleted.
+
+    `reader` names a group that waits for its topics. Then a line is logged when a topic is missing, and one when it is
+    there again: else the group would be silent for ever.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, reader: str | None = None) -> None:
+        self._reader = reader
         self._since: dict[str, float] = {}  # by topic, in the loop's time
+        self._said: set[str] = set()
+
+    @property
+    def deleted(self) -> Set[str]:
+        """The topics of which a line was logged that they are missing."""
+        return self._said
 
     def find_deleted(self, topics: Iterable[str], cluster: ClusterInfo, *, now: float) -> str | None:
         """The first of `topics` that has been missing for `CLIENT_TOPIC_GONE_SECONDS`, if any. `cluster` is the newest
@@ -83,7 +93,21 @@ class MissingTopics:
         for topic in topics:
             known = cluster.topics.get(topic)
             if known is not None and not isinstance(known.error(), UnknownTopicOrPartition):
-                self._since.pop(topic, None)
+                self._note_found(topic)
             elif now - self._since.setdefault(topic, now) >= CLIENT_TOPIC_GONE_SECONDS:
+                self._note_deleted(topic)
                 deleted = deleted or topic
         return deleted
+
+    def _note_deleted(self, topic: str) -> None:
+        if self._reader is not None and topic not in self._said:
+            self._said.add(topic)
+            logger.warning(
+                "%s waits: there is no topic %r, and it is read once it is made", self._reader, topic
+            )
+
+    def _note_found(self, topic: str) -> None:
+        self._since.pop(topic, None)
+        if topic in self._said:
+            self._said.remove(topic)
+            logger.warning("%s reads topic %r, which is there now", self._reader, topic)

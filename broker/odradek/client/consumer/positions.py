@@ -8,6 +8,7 @@ left out for a reader of committed records; control records are never shown, but
 
 from __future__ import annotations
 
+import uuid
 from collections import deque
 from collections.abc import Iterator, Sequence
 from struct import Struct
@@ -59,11 +60,14 @@ class PartitionPosition:
         "leader_epoch",
         "log_start_offset",
         "position",
+        "topic_ids",
         "topic_partition",
     )
 
     def __init__(self, topic_partition: TopicPartition, offset: int, *, epoch: int = -1) -> None:
         self.topic_partition = topic_partition
+        # Of the topics of this name that were read. A broker with old metadata may name an earlier one again.
+        self.topic_ids: set[uuid.UUID] = set()
         self.chunks: deque[Chunk] = deque()
         self.generation = 0
         self.is_fetching = False
@@ -90,6 +94,12 @@ class PartitionPosition:
         self._block: RecordBlock | None = None
         self._rows: Sequence[ConsumerRecord] = ()
         self._row = 0
+
+    def note_topic_id(self, topic_id: uuid.UUID) -> bool:
+        """Note the id of the topic that is fetched. True if it is another topic than before, of the same name."""
+        is_other = bool(self.topic_ids) and topic_id not in self.topic_ids
+        self.topic_ids.add(topic_id)
+        return is_other
 
     @property
     def can_fetch(self) -> bool:

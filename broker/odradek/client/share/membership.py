@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Final
 
 from odradek.client.client import Client
-from odradek.client.consumer.outage import COORDINATOR, Outage
+from odradek.client.consumer.outage import COORDINATOR, MissingTopics, Outage
 from odradek.client.errors import RETRIABLE_OR_LATE, ClientTimeout, ConnectionFailed, raise_for
 from odradek.foundation.client_limits import CLIENT_RETRY_PAUSE_MS_MAX, CLIENT_RETRY_PAUSE_MS_MIN
 from odradek.foundation.errors import FencedMemberEpoch, OdradekError, UnknownMemberId
@@ -42,6 +42,7 @@ class ShareMembership:
         *,
         rack_id: str | None,
         outage: Outage,
+        missing_topics: MissingTopics,
         on_change: Callable[[], None],
     ) -> None:
         self._client = client
@@ -49,6 +50,7 @@ class ShareMembership:
         self._topics = sorted(set(topics))
         self._rack_id = rack_id
         self._outage = outage
+        self._missing_topics = missing_topics
         self._on_change = on_change
         self._lane = client.new_lane("share-group")
         self._epoch = _JOINING
@@ -68,6 +70,7 @@ class ShareMembership:
                 await self._client.with_retries(self._beat, group_id=self._group_id)
                 pause_ms = CLIENT_RETRY_PAUSE_MS_MIN
                 await self._name_topics()
+                await self._find_missing_topics()
                 await asyncio.sleep(self._pause_seconds())
                 continue
             except (FencedMemberEpoch, UnknownMemberId) as failure:
@@ -148,6 +151,11 @@ class ShareMembership:
                 for number in numbers
             )
         )
+
+    async def _find_missing_topics(self) -> None:
+        """A group gives nothing of a topic that does not exist, without an error."""
+        cluster = await self._client.topics(self._topics)
+        self._missing_topics.find_deleted(self._topics, cluster, now=_now())
 
     def _assign(self, assignment: frozenset[TopicPartition]) -> None:
         if assignment != self.assignment:

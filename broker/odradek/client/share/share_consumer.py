@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Final, Literal, Self
 
 from odradek.client.client import Client, client_of
-from odradek.client.consumer.outage import Outage
+from odradek.client.consumer.outage import MissingTopics, Outage
 from odradek.client.errors import FETCHED_AGAIN, RETRIABLE_OR_LATE, ClientClosed, ClientTimeout
 from odradek.client.last_requests import last_requests
 from odradek.client.share.deliveries import Acknowledgement, DeliveredBlock, ShareRecord
@@ -83,8 +83,15 @@ class ShareConsumer:
         self._on_acknowledged = on_acknowledged
         self._changed = asyncio.Event()
         self._outage = Outage()
+        self._missing_topics = MissingTopics(reader=f"share group {group_id!r}")
         self._membership = ShareMembership(
-            client, group_id, topics, rack_id=rack_id, outage=self._outage, on_change=self._changed.set
+            client,
+            group_id,
+            topics,
+            rack_id=rack_id,
+            outage=self._outage,
+            missing_topics=self._missing_topics,
+            on_change=self._changed.set,
         )
         self._lane = client.new_lane("share")
         self._sessions: dict[int, ClientShareSession] = {}
@@ -284,12 +291,14 @@ class ShareConsumer:
         wanted: dict[int, list[TopicPartition]] = {}
         assignment = self._membership.assignment
         self._outage.keep(assignment, now=now)
+        topics = sorted({key.topic for key in assignment})
         try:
-            cluster = await self._client.topics(sorted({key.topic for key in assignment}))
+            cluster = await self._client.topics(topics)
         except RETRIABLE_OR_LATE as failure:
             self._outage.note_failure(list(assignment), failure, now=now)
             self._wake_later(_PAUSE_SECONDS)
             return
+        self._missing_topics.find_deleted(topics, cluster, now=now)
         for key in sorted(assignment):
             found = cluster.find_partition(key)
             if found is None or found.leader < 0:
