@@ -53,3 +53,20 @@ async def test_a_coordinator_that_comes_back_at_another_address_is_found() -> No
         key = TopicPartition("t", 0)
         epoch = client.cluster.partition(key).leader_epoch
         assert await GroupAdmin(client).offsets("g") == {key: CommittedOffset(2, epoch)}
+
+
+async def test_a_member_that_only_sends_heartbeats_finds_its_coordinator_again() -> None:
+    cluster = await WholeCluster.start(brokers=2, controllers=1, entries=ENTRIES)
+    assert await cluster.create_topic("t", partitions=1, replicas=2) == 0
+    client = Client(
+        f"{cluster.host(1)}:{PORT}", network=cluster.network.at("client"), random=random.Random(1)
+    )
+    consumer = GroupConsumer(client, "g", ["t"], session_timeout_ms=10_000)
+    async with client, consumer:
+        await consumer.poll(timeout_ms=10)
+        (coordinator,) = cluster.leaders("__consumer_offsets", seen_by=1)
+        # As after a move of the group, of which the client knows nothing.
+        client._coordinators[0, "g"] = 3 - coordinator
+        await consumer.poll(timeout_ms=30_000)
+        assert client._coordinators[0, "g"] == coordinator
+        assert consumer.generation == 1, "the group kept its member"

@@ -26,11 +26,13 @@ from odradek.client.errors import (
 )
 from odradek.client.metadata import NO_LEADER, ClusterInfo, NewestLeaders, cluster_info
 from odradek.foundation.client_limits import (
+    CLIENT_REFUSALS_LOG_SECONDS,
     CLIENT_RETRY_PAUSE_MS_MAX,
     CLIENT_RETRY_PAUSE_MS_MIN,
     CLIENT_UNKNOWN_TOPIC_RETRIES_MAX,
 )
 from odradek.foundation.errors import (
+    CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     InvalidRequest,
     LeaderNotAvailable,
@@ -53,6 +55,8 @@ T = TypeVar("T")
 
 _NOT_CONTROLLER = code_of(NotController)
 _COORDINATOR_MOVED = (NotCoordinator, CoordinatorNotAvailable, ConnectionFailed, ClientTimeout)
+_COORDINATOR_REFUSES = (NotCoordinator, CoordinatorNotAvailable, CoordinatorLoadInProgress)
+_REFUSAL_HINT = " (`odradek doctor` looks for the cause, as a full disk)"
 METADATA_VERSIONS = (4, 12)
 GROUP_COORDINATOR = 0
 TRANSACTION_COORDINATOR = 1
@@ -420,14 +424,18 @@ class Client:
         """Run `attempt` until it succeeds or cannot be retried, for at most `api_timeout_ms` over all. Raises the last
         failure when the time is up. An unknown topic gets few tries: mostly its name is misspelt, and only a topic
         created just now needs a wait. The coordinator of `group_id` or `transactional_id` is looked up again if it may
-        have moved.
+        have moved. A coordinator that refuses for long is logged, since most callers wait in silence.
         """
-        deadline = _now() + self._api_timeout_ms / 1000
+        began_at, is_said = _now(), False
+        deadline = began_at + self._api_timeout_ms / 1000
         pause_ms = CLIENT_RETRY_PAUSE_MS_MIN
         tries_unknown = 0
         while True:
             try:
-                return await attempt()
+                result = await attempt()
+                if is_said:
+                    logger.warning("the coordinator answers again, after %.1f s", _now() - began_at)
+                return result
             except retriable as failure:
                 tries_unknown += isinstance(failure, UnknownTopicOrPartition)
                 if tries_unknown > CLIENT_UNKNOWN_TOPIC_RETRIES_MAX:
@@ -439,6 +447,12 @@ class Client:
                 if isinstance(failure, _COORDINATOR_MOVED):
                     self._coordinators.pop((GROUP_COORDINATOR, group_id or ""), None)
                     self._coordinators.pop((TRANSACTION_COORDINATOR, transactional_id or ""), None)
+                if isinstance(failure, _COORDINATOR_REFUSES) and not is_said:
+                    is_said = _now() - began_at >= CLIENT_REFUSALS_LOG_SECONDS
+                    if is_said:
+                        logger.warning(
+                            "still trying after %.0f s: %s%s", _now() - began_at, failure, _REFUSAL_HINT
+                        )
                 logger.debug("trying again in %d ms: %s", pause_ms, failure)
             await asyncio.sleep(pause_ms / 1000 * self.random.uniform(0.8, 1.2))
             pause_ms = min(pause_ms * 2, CLIENT_RETRY_PAUSE_MS_MAX)

@@ -14,6 +14,10 @@ CLIENT_RETRY_PAUSE_MS_MAX: Final = 1_000
 CLIENT_OUTAGE_LOG_SECONDS_MIN: Final = 10.0
 CLIENT_OUTAGE_LOG_SECONDS_MAX: Final = 60.0
 
+# Seconds of refusals by a coordinator until a client logs that it still tries. Coordinators refuse for a moment at each
+# start and election. On a full disk they refuse until there is room.
+CLIENT_REFUSALS_LOG_SECONDS: Final = 3.0
+
 # Seconds between two checks for new topics and partitions, by a command that follows them. A user waits no longer than
 # that, and each check is one small request. Kafka's consumers wait five minutes (metadata.max.age.ms).
 TOPICS_CHECK_SECONDS: Final = 5.0

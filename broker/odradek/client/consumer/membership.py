@@ -176,18 +176,21 @@ class Membership:
         An answer may take longer than a rebalance: what it says of an earlier generation is ignored.
         """
         member = self.metadata()
-        connection = await self._client.coordinator(self._group_id, lane=self._lane)
-        response = await connection.request(
-            ApiKey.HEARTBEAT,
-            versions=HEARTBEAT_VERSIONS,
-            timeout_ms=self._session_timeout_ms,
-            group_id=member.group_id,
-            generation_id=member.generation,
-            member_id=member.member_id,
-            group_instance_id=member.instance_id,
-        )
-        if member == self.metadata():
-            self._check(response.error_code)
+
+        async def ask(connection: BrokerConnection) -> None:
+            response = await connection.request(
+                ApiKey.HEARTBEAT,
+                versions=HEARTBEAT_VERSIONS,
+                timeout_ms=self._session_timeout_ms,
+                group_id=member.group_id,
+                generation_id=member.generation,
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+            )
+            if member == self.metadata():
+                self._check(response.error_code)
+
+        await self._on_coordinator(ask)
 
     async def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commit offsets as a member of this generation, also when the generation ends before the answer. Without
