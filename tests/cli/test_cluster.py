@@ -137,7 +137,7 @@ def test_a_single_broker_does_not_start_with_a_file_of_a_cluster(
         (["start", "--set", "broker.processes=2"], "`odradek start` is one process"),
         (["broker", "--processes", "2"], "a cluster needs ZooKeeper"),
         (["broker", "--processes", "2", "--id", "10000"], "node.id=10000 must be below 10000"),
-        (["broker", "--processes", "65"], "65 is not in the range"),
+        (["broker", "--processes", "65"], "'65' is not a whole number from 1 to 64"),
     ],
 )
 def test_processes_that_cannot_be_are_refused_with_the_reason(

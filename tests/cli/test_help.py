@@ -10,6 +10,7 @@ from click.testing import Result
 
 from odradek.cli.exit_codes import ExitCode
 from odradek.cli.main import command_line
+from odradek.foundation.option_types import AnyNumber, WholeNumber
 from odradek_operator.main.cli import main as operator_command_line
 from odradek_pipeline.cli.main import make_command_line
 
@@ -77,7 +78,7 @@ def test_help_shows_a_verbs_help(invoke: Invoke) -> None:
     assert invoke("help", "produce", "more").exit_code == ExitCode.USAGE
 
 
-@pytest.mark.parametrize(
+each_command_line = pytest.mark.parametrize(
     ("name", "root"),
     [
         ("odradek", command_line),
@@ -85,12 +86,27 @@ def test_help_shows_a_verbs_help(invoke: Invoke) -> None:
         ("odradek-pipeline", make_command_line()),
     ],
 )
+
+
+@each_command_line
 def test_no_summary_is_cut(name: str, root: click.Command) -> None:
     for words, command in commands(root):
         if isinstance(command, click.Group):
             shown = command.get_help(click.Context(command, info_name=" ".join((name, *words))))
             listed = shown[shown.index("Commands:") :]
             assert "..." not in listed, words
+
+
+@each_command_line
+def test_numbers_are_told_in_words(name: str, root: click.Command) -> None:
+    """Click names them an INTEGER RANGE, and writes 1<=x<=30."""
+    ours, clicks = (WholeNumber, AnyNumber), (type(click.INT), type(click.FLOAT))
+    for words, command in commands(root):
+        for parameter in command.params:
+            kind = parameter.type
+            assert isinstance(kind, ours) or not isinstance(kind, clicks), (name, *words, parameter.name)
+        shown = command.get_help(click.Context(command))
+        assert "RANGE" not in shown and "<=x" not in shown, words
 
 
 def test_what_is_below_is_not_above() -> None:

@@ -13,6 +13,7 @@ import socket
 import click
 
 from odradek.foundation.log_lines import JsonLines, TextLines, log_to_standard_error
+from odradek.foundation.option_types import AnyNumber, WholeNumber
 from odradek.foundation.verb_groups import VerbGroup, run_in
 
 _OF_THE_OPERATOR = ("kopf", "kubernetes", "yaml")
@@ -54,11 +55,21 @@ def main() -> None:
 @click.option(
     "--lease/--no-lease", default=True, help="Act only while holding the Lease; off for a run by hand."
 )
-@click.option("--lease-seconds", default=15.0, help="How long a silent holder keeps the Lease.")
-@click.option("--http", default="0.0.0.0:8080", help="Where /metrics, /healthz and /readyz are served.")
-@click.option("--workers", default=8, help="How many resources are worked on at a time.")
 @click.option(
-    "--resync-seconds", default=300.0, help="How often everything is looked at without being asked."
+    "--lease-seconds",
+    type=AnyNumber(min=0, min_open=True),
+    default=15.0,
+    help="How long a silent holder keeps the Lease.",
+)
+@click.option("--http", default="0.0.0.0:8080", help="Where /metrics, /healthz and /readyz are served.")
+@click.option(
+    "--workers", type=WholeNumber(min=1), default=8, help="How many resources are worked on at a time."
+)
+@click.option(
+    "--resync-seconds",
+    type=AnyNumber(min=0, min_open=True),
+    default=300.0,
+    help="How often everything is looked at without being asked.",
 )
 @click.option("--cluster-domain", default="cluster.local", help="The DNS domain of Services.")
 @click.option("--broker-image", default="", help="The image of Clusters that name none.")

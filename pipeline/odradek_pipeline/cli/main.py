@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import click
 
+from odradek.foundation.option_types import AnyNumber, WholeNumber
 from odradek.foundation.settings.declaration import Kind
 from odradek.foundation.verb_groups import VerbGroup
 from odradek_pipeline.cli.console import console_for
@@ -26,7 +27,11 @@ from odradek_pipeline.settings.declared import CommandFlag, make_settings, setti
 from odradek_pipeline.settings.files import read_file
 from odradek_pipeline.work.command import Command
 
-_NUMBERS: Final[Mapping[Kind, type]] = {Kind.INT: int, Kind.LONG: int, Kind.DOUBLE: float}
+_NUMBERS: Final[Mapping[Kind, WholeNumber | AnyNumber]] = {
+    Kind.INT: WholeNumber(),
+    Kind.LONG: WholeNumber(),
+    Kind.DOUBLE: AnyNumber(),
+}
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
@@ -81,7 +86,7 @@ def _make_option(one: CommandFlag) -> click.Option:
         return click.Option([f"{one.flag}/--no-{one.flag[2:]}"], default=None, help=doc)
     return click.Option(
         [one.flag],
-        type=click.Choice(one.choices) if one.choices else _NUMBERS.get(kind, str),
+        type=click.Choice(one.choices) if one.choices else _NUMBERS.get(kind, click.STRING),
         multiple=one.is_repeated,
         default=None,
         metavar=None if one.choices else one.metavar,

@@ -8,10 +8,11 @@ import click
 
 from odradek.cli.shared.completers import complete_brokers, complete_topics, one_of
 from odradek.cli.shared.options import session_options
+from odradek.foundation.option_types import WholeNumber
 from odradek.foundation.verb_groups import run_in
 
 brokers_argument = click.argument(
-    "broker_ids", nargs=-1, type=click.IntRange(min=0), metavar="[ID…]", shell_complete=complete_brokers
+    "broker_ids", nargs=-1, type=WholeNumber(min=0), metavar="[ID…]", shell_complete=complete_brokers
 )
 COLUMNS: Final = ("broker", "directory", "topic", "partition")
 
@@ -66,7 +67,7 @@ def disk() -> None:
 
 
 @click.command("empty-disk")
-@click.argument("broker_id", type=click.IntRange(min=0), metavar="ID", shell_complete=complete_brokers)
+@click.argument("broker_id", type=WholeNumber(min=0), metavar="ID", shell_complete=complete_brokers)
 @click.argument("path", metavar="DIRECTORY")
 @click.option(
     "--to", "onto", multiple=True, metavar="DIRECTORY", help="Only to this log directory; may be repeated."

@@ -15,6 +15,7 @@ import click
 from odradek.cli.shared.options import CommandSession
 from odradek.cli.shared.output import count, format_bytes, show, show_document
 from odradek.foundation.ids import TopicPartition
+from odradek.foundation.option_types import WholeNumber
 
 if TYPE_CHECKING:
     from odradek.client.admin.brokers import BrokerAdmin
@@ -27,7 +28,7 @@ _VERSION = 1
 
 throttle_option = click.option(
     "--throttle",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     metavar="BYTES",
     help="Bytes per second that each broker may send and fetch for the moves; replicas in sync are not throttled.",
 )

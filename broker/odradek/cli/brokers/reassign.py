@@ -11,6 +11,7 @@ from odradek.cli.brokers.moves import (
 from odradek.cli.shared.completers import complete_topics
 from odradek.cli.shared.options import session_options
 from odradek.cli.shared.watch import WatchCommand, watch_option
+from odradek.foundation.option_types import WholeNumber
 from odradek.foundation.verb_groups import VerbGroup, run_in
 
 plan_argument = click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True))
@@ -23,20 +24,20 @@ def reassign() -> None:
 
 @reassign.command()
 @click.option(
-    "--drain", "drained", type=click.IntRange(min=0), metavar="ID", help="Move all replicas off a broker."
+    "--drain", "drained", type=WholeNumber(min=0), metavar="ID", help="Move all replicas off a broker."
 )
 @click.option("--spread", is_flag=True, help="Give every broker equally many replicas.")
 @click.option(
     "--onto",
     multiple=True,
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     metavar="ID",
     help="Give replicas only to this broker; may be repeated.",
 )
 @click.option(
     "-r",
     "--replication-factor",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     help="Replicas of each partition of the named topics.",
 )
 @click.argument("topics", nargs=-1, metavar="[TOPIC…]", shell_complete=complete_topics)

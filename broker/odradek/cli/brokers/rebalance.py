@@ -12,6 +12,7 @@ from odradek.cli.brokers.disk import brokers_argument
 from odradek.cli.brokers.moves import throttle_option
 from odradek.cli.shared.options import session_options
 from odradek.foundation.client_limits import BALANCE_BATCH_MOVES_MAX, BALANCE_TOLERANCE
+from odradek.foundation.option_types import AnyNumber, WholeNumber
 from odradek.foundation.verb_groups import run_in
 
 PERCENT = 100
@@ -24,7 +25,7 @@ PERCENT = 100
 @throttle_option
 @click.option(
     "--batch",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     default=BALANCE_BATCH_MOVES_MAX,
     show_default=True,
     metavar="N",
@@ -32,7 +33,7 @@ PERCENT = 100
 )
 @click.option(
     "--tolerance",
-    type=click.FloatRange(min=0, max=100),
+    type=AnyNumber(min=0, max=100),
     default=BALANCE_TOLERANCE * PERCENT,
     show_default=True,
     metavar="PERCENT",
@@ -40,7 +41,7 @@ PERCENT = 100
 )
 @click.option(
     "--sample-seconds",
-    type=click.FloatRange(min=0),
+    type=AnyNumber(min=0),
     default=0.0,
     metavar="SECONDS",
     help="Measure bytes in and out for so long, and level them too.",

@@ -10,10 +10,11 @@ from odradek.cli.brokers.rebalance import rebalance
 from odradek.cli.shared.completers import complete_brokers
 from odradek.cli.shared.options import session_options
 from odradek.cli.shared.watch import WatchCommand, watch_option
+from odradek.foundation.option_types import WholeNumber
 from odradek.foundation.verb_groups import VerbGroup, run_in
 
 broker_argument = click.argument(
-    "broker_id", type=click.IntRange(min=0), metavar="ID", shell_complete=complete_brokers
+    "broker_id", type=WholeNumber(min=0), metavar="ID", shell_complete=complete_brokers
 )
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show the moves, and change nothing.")
 
@@ -68,7 +69,7 @@ def api_versions() -> None:
 @brokers.command()
 @click.argument(
     "broker_ids",
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     metavar="ID…",
     nargs=-1,
     required=True,
@@ -127,7 +128,7 @@ def undrain() -> None:
 
 
 @brokers.command()
-@click.argument("broker_id", type=click.IntRange(min=0), metavar="ID")
+@click.argument("broker_id", type=WholeNumber(min=0), metavar="ID")
 @session_options
 @run_in("odradek.cli.brokers.verbs_run")
 def remove() -> None:

@@ -6,6 +6,7 @@ import click
 
 from odradek.cli.cluster.start import start_options
 from odradek.foundation.machine_limits import PROCESSES_MAX
+from odradek.foundation.option_types import AnyNumber, WholeNumber
 from odradek.foundation.verb_groups import run_in
 
 LINGER_SECONDS_MAX = 60
@@ -23,14 +24,14 @@ _zookeeper_option = click.option(
 @click.option(
     "--processes",
     metavar="N",
-    type=click.IntRange(1, PROCESSES_MAX),
+    type=WholeNumber(1, PROCESSES_MAX),
     help="Run so many brokers, each a process with a core of its own (broker.processes). To the cluster they are one "
     "machine. Default: 1.",
 )
 @click.option(
     "--linger",
     metavar="SECONDS",
-    type=click.FloatRange(0, LINGER_SECONDS_MAX),
+    type=AnyNumber(0, LINGER_SECONDS_MAX),
     default=0.0,
     help="How long the process stays after a clean stop, without listening. A pod's address goes with its process, "
     "and clients that reconnect to a missing address wait. While the process stays, they are refused at once and ask "

@@ -6,6 +6,7 @@ import click
 
 from odradek.cli.cluster.start_options import LOG_FORMATS, LOG_LEVELS
 from odradek.cli.shared.options import session_options
+from odradek.foundation.option_types import WholeNumber
 from odradek.foundation.verb_groups import run_in
 
 HOST_DEFAULT = "127.0.0.1"
@@ -16,7 +17,7 @@ PORT_DEFAULT = 8088
 @click.option("--host", default=HOST_DEFAULT, show_default=True, help="The address to listen on.")
 @click.option(
     "--port",
-    type=click.IntRange(min=0, max=65535),
+    type=WholeNumber(min=0, max=65535),
     default=PORT_DEFAULT,
     show_default=True,
     help="The port to listen on; 0 takes a free one.",

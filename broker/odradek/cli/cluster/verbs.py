@@ -5,15 +5,16 @@ from __future__ import annotations
 import click
 
 from odradek.cli.cluster.start_run import LISTEN_DEFAULT
+from odradek.foundation.option_types import WholeNumber
 from odradek.foundation.verb_groups import run_in
 
 
 @click.command()
 @click.option(
-    "--brokers", metavar="N", type=click.IntRange(1, 20), default=3, show_default=True, help="How many."
+    "--brokers", metavar="N", type=WholeNumber(1, 20), default=3, show_default=True, help="How many."
 )
 @click.option(
-    "--controllers", metavar="N", type=click.IntRange(1, 9), default=2, show_default=True, help="How many."
+    "--controllers", metavar="N", type=WholeNumber(1, 9), default=2, show_default=True, help="How many."
 )
 @click.option(
     "--data",
@@ -34,7 +35,7 @@ from odradek.foundation.verb_groups import run_in
 )
 @click.option(
     "--zookeeper-port",
-    type=click.IntRange(1, 65535),
+    type=WholeNumber(1, 65535),
     help="The port of the ZooKeeper that is started. Default: a free one.",
 )
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="A setting of every process.")

@@ -11,6 +11,7 @@ import click
 from odradek.cli.shared.completers import complete_groups, complete_partitions
 from odradek.cli.shared.options import execute_options, session_options
 from odradek.cli.shared.times import TIME_HELP
+from odradek.foundation.option_types import WholeNumber
 from odradek.foundation.verb_groups import run_in
 
 topic_option = click.option(
@@ -44,7 +45,7 @@ save_option = click.option(
 )
 @click.option(
     "--to-offset",
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     metavar="N",
     help="This offset, or the nearest that the partition holds.",
 )
@@ -52,7 +53,7 @@ save_option = click.option(
 @click.option(
     "--by-duration", metavar="DURATION", help="The first record at or after this long ago: 1h30m or PT1H30M."
 )
-@click.option("--shift-by", type=int, metavar="N", help="N records on, or back with a negative N.")
+@click.option("--shift-by", type=WholeNumber(), metavar="N", help="N records on, or back with a negative N.")
 @click.option(
     "--from-file",
     type=click.Path(dir_okay=False),

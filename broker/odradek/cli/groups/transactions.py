@@ -8,6 +8,7 @@ from odradek.cli.lazy import LazyGroup
 from odradek.cli.shared.completers import complete_partitions, one_of
 from odradek.cli.shared.options import execute_options, session_options
 from odradek.cli.shared.watch import WatchCommand, watch_option
+from odradek.foundation.option_types import WholeNumber
 from odradek.foundation.verb_groups import run_in
 
 # Kafka's names (TransactionState).
@@ -42,7 +43,7 @@ def transactions() -> None:
     "--producer-id",
     "producer_ids",
     multiple=True,
-    type=int,
+    type=WholeNumber(),
     help="Only of this producer id; may be repeated.",
 )
 @click.option("--longer-than", metavar="DURATION", help="Only begun longer ago than this, as 5m.")
@@ -116,7 +117,11 @@ def find_hanging() -> None:
 @click.command()
 @click.argument("partition", metavar="TOPIC:PARTITION", shell_complete=complete_partitions)
 @click.option(
-    "--start-offset", type=int, required=True, metavar="OFFSET", help="Its first offset, from find-hanging."
+    "--start-offset",
+    type=WholeNumber(),
+    required=True,
+    metavar="OFFSET",
+    help="Its first offset, from find-hanging.",
 )
 @execute_options
 @session_options

@@ -10,6 +10,7 @@ from odradek.cli.shared.completers import complete_groups, complete_topics
 from odradek.cli.shared.options import execute_options, session_options
 from odradek.cli.shared.times import TIME_HELP
 from odradek.cli.shared.watch import WatchCommand, watch_option
+from odradek.foundation.option_types import WholeNumber
 from odradek.foundation.verb_groups import run_in
 
 VERBS = {
@@ -112,7 +113,7 @@ def locks() -> None:
 @click.option(
     "-n",
     "--max-records",
-    type=click.IntRange(min=1, max=PEEK_RECORDS_MAX),
+    type=WholeNumber(min=1, max=PEEK_RECORDS_MAX),
     default=PEEK_RECORDS,
     show_default=True,
     help="At most so many records of each partition.",
@@ -184,7 +185,7 @@ def delete() -> None:
 _letters_option = click.option(
     "-n",
     "--max-letters",
-    type=click.IntRange(min=1, max=LETTERS_MAX),
+    type=WholeNumber(min=1, max=LETTERS_MAX),
     default=LETTERS,
     show_default=True,
     help="At most so many letters.",

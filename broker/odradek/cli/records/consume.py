@@ -7,6 +7,7 @@ import click
 from odradek.cli.shared.completers import complete_groups, complete_partition_numbers, complete_topics
 from odradek.cli.shared.options import session_options
 from odradek.cli.shared.times import TIME_HELP
+from odradek.foundation.option_types import AnyNumber, WholeNumber
 from odradek.foundation.verb_groups import run_in
 
 
@@ -24,11 +25,14 @@ from odradek.foundation.verb_groups import run_in
 @click.option("--from-beginning", is_flag=True, help="Start at the first record kept.")
 @click.option("--from", "start_time", metavar="TIME", help=f"Start at a time: {TIME_HELP}.")
 @click.option(
-    "--offset", type=int, metavar="N", help="Start at this offset; -N for the last N of each partition."
+    "--offset",
+    type=WholeNumber(),
+    metavar="N",
+    help="Start at this offset; -N for the last N of each partition.",
 )
 @click.option("--until", "end_time", metavar="TIME", help="Stop before records of this time or later.")
 @click.option(
-    "-n", "--max", "records_max", type=click.IntRange(min=1), metavar="N", help="Stop after N records."
+    "-n", "--max", "records_max", type=WholeNumber(min=1), metavar="N", help="Stop after N records."
 )
 @click.option(
     "-g",
@@ -51,7 +55,7 @@ from odradek.foundation.verb_groups import run_in
 )
 @click.option(
     "--idle-exit",
-    type=click.FloatRange(min=0),
+    type=AnyNumber(min=0),
     metavar="SECONDS",
     help="Stop when no record arrives for this time.",
 )

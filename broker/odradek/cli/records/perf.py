@@ -7,6 +7,7 @@ import click
 from odradek.cli.records.produce import ACKS, BATCH_BYTES_DEFAULT, COMPRESSIONS
 from odradek.cli.shared.completers import complete_topics
 from odradek.cli.shared.options import session_options
+from odradek.foundation.option_types import AnyNumber, WholeNumber
 from odradek.foundation.verb_groups import VerbGroup, run_in
 
 
@@ -21,17 +22,15 @@ def perf() -> None:
 
 @perf.command()
 @click.argument("topic", shell_complete=complete_topics)
-@click.option("-n", "--records", type=click.IntRange(min=1), default=100_000, show_default=True)
+@click.option("-n", "--records", type=WholeNumber(min=1), default=100_000, show_default=True)
 @click.option(
-    "-s", "--size", type=click.IntRange(min=0), default=100, show_default=True, help="Bytes of a value."
+    "-s", "--size", type=WholeNumber(min=0), default=100, show_default=True, help="Bytes of a value."
 )
 @click.option("-z", "--compression", type=click.Choice(COMPRESSIONS), default="none", show_default=True)
 @click.option("--acks", type=click.Choice(tuple(ACKS)), default="all", show_default=True)
-@click.option("--batch-bytes", type=click.IntRange(min=1), default=BATCH_BYTES_DEFAULT, show_default=True)
-@click.option("--linger-ms", type=click.FloatRange(min=0), default=5.0, show_default=True)
-@click.option(
-    "--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Records a second at most."
-)
+@click.option("--batch-bytes", type=WholeNumber(min=1), default=BATCH_BYTES_DEFAULT, show_default=True)
+@click.option("--linger-ms", type=AnyNumber(min=0), default=5.0, show_default=True)
+@click.option("--rate", type=AnyNumber(min=0, min_open=True), metavar="N", help="Records a second at most.")
 @session_options
 @run_in("odradek.cli.records.perf_run")
 def produce() -> None:
@@ -49,8 +48,8 @@ def produce() -> None:
 
 @perf.command()
 @click.argument("topic", shell_complete=complete_topics)
-@click.option("-n", "--records", type=click.IntRange(min=1), default=100_000, show_default=True)
-@click.option("--fetch-bytes", type=click.IntRange(min=1), default=1024 * 1024, show_default=True)
+@click.option("-n", "--records", type=WholeNumber(min=1), default=100_000, show_default=True)
+@click.option("--fetch-bytes", type=WholeNumber(min=1), default=1024 * 1024, show_default=True)
 @click.option("--decode", is_flag=True, help="Decode every record, as an application does.")
 @session_options
 @run_in("odradek.cli.records.perf_run")

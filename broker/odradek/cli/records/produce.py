@@ -6,6 +6,7 @@ import click
 
 from odradek.cli.shared.completers import complete_partition_numbers, complete_topics
 from odradek.cli.shared.options import session_options
+from odradek.foundation.option_types import AnyNumber, WholeNumber
 from odradek.foundation.verb_groups import run_in
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -24,7 +25,7 @@ ACKS = {"0": 0, "1": 1, "all": -1}
 @click.option(
     "-p",
     "--partition",
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     shell_complete=complete_partition_numbers,
     help="Send all to this partition.",
 )
@@ -35,7 +36,7 @@ ACKS = {"0": 0, "1": 1, "all": -1}
 )
 @click.option(
     "--skip-lines",
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     default=0,
     metavar="N",
     help="Leave out the first N lines: continue where a run ended.",
@@ -47,11 +48,9 @@ ACKS = {"0": 0, "1": 1, "all": -1}
 )
 @click.option("-z", "--compression", type=click.Choice(COMPRESSIONS), default="none", show_default=True)
 @click.option("--acks", type=click.Choice(tuple(ACKS)), default="all", show_default=True)
-@click.option("--linger-ms", type=click.FloatRange(min=0), default=5.0, show_default=True)
-@click.option("--batch-bytes", type=click.IntRange(min=1), default=BATCH_BYTES_DEFAULT, show_default=True)
-@click.option(
-    "--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Records a second at most."
-)
+@click.option("--linger-ms", type=AnyNumber(min=0), default=5.0, show_default=True)
+@click.option("--batch-bytes", type=WholeNumber(min=1), default=BATCH_BYTES_DEFAULT, show_default=True)
+@click.option("--rate", type=AnyNumber(min=0, min_open=True), metavar="N", help="Records a second at most.")
 @click.option(
     "--transactional-id",
     metavar="ID",
@@ -59,7 +58,7 @@ ACKS = {"0": 0, "1": 1, "all": -1}
 )
 @click.option(
     "--transaction-timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=AnyNumber(min=0, min_open=True),
     default=60.0,
     show_default=True,
     metavar="SECONDS",

@@ -9,6 +9,7 @@ import click
 
 from odradek.cli.shared.completers import one_of
 from odradek.cli.shared.options import Decorator, combine_decorators, session_options
+from odradek.foundation.option_types import WholeNumber
 from odradek.foundation.verb_groups import VerbGroup, run_in
 
 # Without either option the password is asked for.
@@ -55,7 +56,7 @@ _password_of_user = combine_decorators(
     _mechanism_option(f"The mechanism; may be repeated. Default: {MECHANISM_DEFAULT}."),
     click.option(
         "--iterations",
-        type=click.IntRange(ITERATIONS_MIN, ITERATIONS_MAX),
+        type=WholeNumber(ITERATIONS_MIN, ITERATIONS_MAX),
         default=ITERATIONS_MIN,
         show_default=True,
         help="How much work a guess costs a thief of the registry, and a login its client.",

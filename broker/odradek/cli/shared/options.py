@@ -28,6 +28,7 @@ from odradek.cli.shared.connection_settings import (
 from odradek.cli.shared.output import AUTO, COLORS, FORMATS, JSON, JSON_LINES, TABLE, use_color, warn
 from odradek.client.properties import REQUEST_TIMEOUT_MS
 from odradek.foundation.errors import MissingByName
+from odradek.foundation.option_types import AnyNumber
 
 if TYPE_CHECKING:
     from odradek.client.client import Client
@@ -161,9 +162,7 @@ connection_options = combine_decorators(
         help="Read Kafka's client.properties; docs/reference/cli.md lists the keys understood.",
     ),
     _shared_option("-o", "--output", type=click.Choice(FORMATS), help="table for people, json for programs."),
-    _shared_option(
-        "--timeout", type=click.FloatRange(min=0.001), metavar="SECONDS", help="How long to wait."
-    ),
+    _shared_option("--timeout", type=AnyNumber(min=0.001), metavar="SECONDS", help="How long to wait."),
     _shared_option("-v", "--verbose", is_flag=True, help="Show the trace of an error."),
     _shared_option(
         "--color",

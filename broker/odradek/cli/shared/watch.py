@@ -24,6 +24,7 @@ from odradek.cli.shared import interrupts, late
 from odradek.cli.shared.options import CommandSession
 from odradek.cli.shared.output import JSON_LINES, bad, failure_fields, has_color, in_color, print_json_line
 from odradek.foundation.errors import OdradekError
+from odradek.foundation.option_types import AnyNumber
 
 if TYPE_CHECKING:
     from odradek.client.client import Client
@@ -60,7 +61,7 @@ def _with_seconds(arguments: Sequence[str]) -> list[str]:
 watch_option = click.option(
     _OPTION,
     "watch",
-    type=click.FloatRange(min=0.1, max=SECONDS_MAX),
+    type=AnyNumber(min=0.1, max=SECONDS_MAX),
     metavar="[SECONDS]",
     help=f"Repeat every so many seconds ({SECONDS_DEFAULT:g} without a number) until Ctrl-C.",
 )

@@ -8,6 +8,7 @@ from odradek.cli.shared.completers import complete_partitions
 from odradek.cli.shared.options import execute_options, session_options
 from odradek.cli.shared.times import TIME_HELP
 from odradek.cli.shared.watch import WatchCommand, watch_option
+from odradek.foundation.option_types import WholeNumber
 from odradek.foundation.verb_groups import run_in
 
 
@@ -40,7 +41,7 @@ def offsets() -> None:
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[TOPIC[:PARTITIONS]…]", shell_complete=complete_partitions)
-@click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="Delete the records before N.")
+@click.option("--to-offset", type=WholeNumber(min=0), metavar="N", help="Delete the records before N.")
 @click.option(
     "--to-datetime",
     metavar="TIME",

@@ -16,6 +16,7 @@ from odradek.cli.shared.options import (
     execute_options,
     session_options,
 )
+from odradek.foundation.option_types import WholeNumber
 from odradek.foundation.verb_groups import run_in
 
 VERBS = {
@@ -49,8 +50,8 @@ def topics() -> None:
 
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC…")
-@click.option("-p", "--partitions", type=click.IntRange(min=1), help="Default: the broker's num.partitions.")
-@click.option("-r", "--replication-factor", type=click.IntRange(min=1), help="Default: the broker's.")
+@click.option("-p", "--partitions", type=WholeNumber(min=1), help="Default: the broker's num.partitions.")
+@click.option("-r", "--replication-factor", type=WholeNumber(min=1), help="Default: the broker's.")
 @_config_option("May be repeated.")
 @click.option("--if-not-exists", is_flag=True, help="A topic that exists already is not an error.")
 @click.option("--validate-only", is_flag=True, help="Check, but create nothing.")
@@ -69,11 +70,11 @@ def create() -> None:
 
 @click.command()
 @click.argument("name", metavar="TOPIC", shell_complete=complete_topics)
-@click.option("-p", "--partitions", type=click.IntRange(min=1), help="The new total number of partitions.")
+@click.option("-p", "--partitions", type=WholeNumber(min=1), help="The new total number of partitions.")
 @click.option(
     "-r",
     "--replication-factor",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     help="The new number of replicas of each partition.",
 )
 @_config_option("Set; may be repeated.")

@@ -8,6 +8,7 @@ import click
 
 from odradek.cli.shared.admin_option import admin_option
 from odradek.cli.shared.options import session_options
+from odradek.foundation.option_types import WholeNumber
 from odradek.foundation.support_limits import SUPPORT_LOG_MB_DEFAULT, SUPPORT_LOG_MB_MAX
 from odradek.foundation.verb_groups import run_in
 
@@ -27,7 +28,7 @@ from odradek.foundation.verb_groups import run_in
 )
 @click.option(
     "--log-mb",
-    type=click.IntRange(1, SUPPORT_LOG_MB_MAX),
+    type=WholeNumber(1, SUPPORT_LOG_MB_MAX),
     default=SUPPORT_LOG_MB_DEFAULT,
     show_default=True,
     help="How many megabytes of the end of each log.",

@@ -7,6 +7,7 @@ import click
 from odradek.cli.shared.admin_option import admin_option
 from odradek.cli.shared.options import session_options
 from odradek.cli.shared.watch import SECONDS_DEFAULT, SECONDS_MAX
+from odradek.foundation.option_types import AnyNumber
 from odradek.foundation.verb_groups import run_in
 
 
@@ -14,7 +15,7 @@ from odradek.foundation.verb_groups import run_in
 @click.option(
     "--every",
     "every_seconds",
-    type=click.FloatRange(min=0.2, max=SECONDS_MAX),
+    type=AnyNumber(min=0.2, max=SECONDS_MAX),
     default=SECONDS_DEFAULT,
     show_default=True,
     metavar="SECONDS",
