@@ -135,6 +135,17 @@ def test_version(invoke: Invoke) -> None:
         (["consume", "t", "--from-beginning", "--offset", "3"], "give one of"),
         (["consume", "t", "--from", "yesterday"], "is not a time; write it like 2026-03-01T12:00:00 (UTC)"),
         (["consume", "t", "--group", "g", "--offset", "1"], "a group decides where to read"),
+        (["topics", "create", ""], "Invalid value for 'TOPIC…': it is empty; give a name."),
+        (["topics", "create", "t", ""], "it is empty; give a name."),
+        (["produce", ""], "it is empty; give a name."),
+        (["consume", ""], "it is empty; give a name."),
+        (["consume", "t", "--group", ""], "Invalid value for '-g' / '--group': it is empty"),
+        (["consume", "t", "--share-group", ""], "Invalid value for '--share-group': it is empty"),
+        (["groups", "describe", ""], "it is empty; give a name."),
+        (["groups", "reset-offsets", "g", "--topic", "", "--to-latest"], "it is empty; give a name."),
+        (["queues", "reset", "", "--topic", "t", "--to-latest"], "it is empty; give a name."),
+        (["configs", "unset", "topic", "", "retention.ms"], "it is empty; give a name."),
+        (["users", "describe", ""], "it is empty; give a name."),
         (["console", "--port", "70000"], "'70000' is not a whole number from 0 to 65535."),
         (["consume", "t", "-n", "x"], "'x' is not a whole number of 1 or more."),
         (["consume", "t", "--offset", "x"], "'x' is not a whole number."),
@@ -200,6 +211,16 @@ def test_wrong_use_is_explained_and_ends_with_2(invoke: Invoke, arguments: list[
     assert result.exit_code == ExitCode.USAGE
     assert words in result.output
     assert "Traceback" not in result.output
+
+
+def takes_names(command: click.Command) -> bool:
+    kinds = [one.type for one in command.params if isinstance(one, click.Argument)]
+    return bool(kinds) and kinds[0] is click.STRING
+
+
+@pytest.mark.parametrize("words", [words for words, one in LEAVES.items() if takes_names(one)], ids=" ".join)
+def test_an_empty_name_is_wrong_use_of_every_verb(invoke: Invoke, words: tuple[str, ...]) -> None:
+    assert invoke(*words, "").exit_code == ExitCode.USAGE
 
 
 def test_no_broker_is_one_line_and_ends_with_4(invoke: Invoke) -> None:

@@ -17,6 +17,9 @@ from odradek.foundation.words import nearest_name
 # More than any summary has, so that click shortens none.
 _SUMMARY_CHARACTERS_MAX: Final = 1000
 
+# The options whose text is the name of something in the cluster.
+_NAMING_OPTIONS: Final = frozenset(("--topic", "--group", "--share-group"))
+
 
 class VerbGroup(click.Group):
     """As in click, except that a summary is whole, and that the error for an unknown verb names the nearest one."""
@@ -51,9 +54,19 @@ def run_in(module_name: str) -> Callable[[Callable[[], None]], Callable[..., obj
     def decorate(declaration: Callable[[], None]) -> Callable[..., object]:
         @functools.wraps(declaration)
         def call(*arguments: object, **options: object) -> object:
+            _require_names(click.get_current_context())
             run = getattr(importlib.import_module(module_name), declaration.__name__)
             return run(*arguments, **options)
 
         return call
 
     return decorate
+
+
+def _require_names(context: click.Context) -> None:
+    """Raises click.UsageError for an empty text where a name stands, as a script gives it by an unset variable."""
+    for one in context.command.params:
+        given = context.params.get(one.name or "")
+        is_name = isinstance(one, click.Argument) or not _NAMING_OPTIONS.isdisjoint(one.opts)
+        if is_name and (given == "" or (isinstance(given, tuple) and "" in given)):
+            raise click.BadParameter("it is empty; give a name.", context, one)
