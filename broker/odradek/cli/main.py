@@ -23,6 +23,7 @@ from odradek.cli.shared.interrupts import Terminated, exit_code_of
 from odradek.cli.shared.options import GlobalOptions, connection_options
 from odradek.cli.shared.output import print_error
 from odradek.foundation.errors import OdradekError
+from odradek.foundation.verb_groups import explain_extra_arguments
 from odradek.foundation.version import __version__
 
 VERBS = {
@@ -113,7 +114,8 @@ class CommandLine(LazyGroup):
             failure.show()
             return ExitCode.USAGE
         except click.ClickException as failure:
-            failure.show()
+            explained = explain_extra_arguments(failure) if isinstance(failure, click.UsageError) else failure
+            explained.show()
             return ExitCode.USAGE
         except (KeyboardInterrupt, click.Abort):
             return ExitCode.INTERRUPTED
