@@ -90,13 +90,18 @@ def test_a_queue_is_near_to_queues_alone(testing_broker: TestBroker) -> None:
     shell = Shell(testing_broker.bootstrap)
     shell.run("groups", "reset-offsets", "resize", "--topic", "orders", "--to-latest", "--execute")
     shell.run("consume", "orders", "--share-group", "shrink", "--idle-exit", "1")
-    for verb in ("describe", "peek", "delete"):
+    for verb in ("describe", "peek", "delete", "dead-letters", "give-back"):
         shell.run("queues", verb, "resiz", code=ExitCode.NOT_FOUND)
         assert "there is no queue 'resiz'; `odradek queues list` lists all queues" in shell.error
         shell.run("queues", verb, "shrnk", code=ExitCode.NOT_FOUND)
         assert "there is no queue 'shrnk'; did you mean 'shrink'?" in shell.error
         shell.run("queues", verb, "resize", code=ExitCode.NOT_FOUND)
-        assert "there is no queue 'resize'" in shell.error
+        assert "there is no queue 'resize': that is a classic group" in shell.error
+    for arguments in (("forget", "shrnk"), ("forget", "shrnk", "--execute")):
+        shell.run("queues", *arguments, "--topic", "orders", code=ExitCode.NOT_FOUND)
+        assert "there is no queue 'shrnk'; did you mean 'shrink'?" in shell.error
+    shell.run("queues", "reset", "resize", "--topic", "orders", "--to-latest", code=ExitCode.NOT_FOUND)
+    assert "`odradek groups describe resize` shows it" in shell.error
 
 
 @pytest.mark.integration

@@ -110,8 +110,21 @@ def test_what_was_given_up_is_shown_and_given_back_once(shell: Shell, queue: str
     (again,) = shell.json_lines("consume", queue, "--share-group", queue, "-n", "1")
     assert (again["key"], again["value"]) == ("k", "poison")
     assert shell.json("queues", "dead-letters", queue) == shell.json("queues", "give-back", queue) == []
-    shell.run("queues", "dead-letters", "none-such", code=ExitCode.REFUSED)
-    assert "has no dead-letter topic" in shell.error
+
+
+def test_a_queue_that_keeps_no_letters_says_how(shell: Shell, queue: str) -> None:
+    for verb in ("dead-letters", "give-back"):
+        shell.run("queues", verb, queue, code=ExitCode.REFUSED)
+        assert f"queue '{queue}' has no dead-letter topic" in shell.error
+
+
+def test_a_start_for_a_queue_that_is_not_there_makes_it(shell: Shell, queue: str) -> None:
+    reset = ("queues", "reset", f"{queue}.new", "--topic", queue, "--to-earliest")
+    shell.run(*reset)
+    assert f"there is no queue '{queue}.new' yet: a start for it makes it" in shell.error
+    shell.run(*reset, "--execute")
+    shell.run(*reset)
+    assert "yet" not in shell.error
 
 
 def test_a_letter_that_cannot_be_written_is_asked_for_again(shell: Shell, queue: str) -> None:

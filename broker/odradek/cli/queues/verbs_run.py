@@ -23,6 +23,7 @@ from odradek.cli.shared.output import (
     show_document,
     state_in_color,
     text,
+    warn,
 )
 from odradek.cli.shared.times import format_moment, parse_moment_ms
 from odradek.cli.shared.watch import look
@@ -152,6 +153,8 @@ def reset(
 
     async def work(client: Client) -> tuple[dict[TopicPartition, QueueOffset], dict[TopicPartition, int]]:
         queues = QueueAdmin(client)
+        if await queues.find(group_id) is None:
+            warn(f"there is no queue {group_id!r} yet: a start for it makes it")
         before = await queues.offsets(group_id)
         keys = sorted(before)
         if not all_topics:
@@ -183,9 +186,11 @@ def forget(session: CommandSession, *, group_id: str, topics: tuple[str, ...], e
         raise click.UsageError("give --topic (may be repeated)")
 
     async def work(client: Client) -> list[str]:
-        begun = sorted({key.topic for key in await QueueAdmin(client).offsets(group_id)})
+        queues = QueueAdmin(client)
+        await queues.describe(group_id)
+        begun = sorted({key.topic for key in await queues.offsets(group_id)})
         if execute:
-            await QueueAdmin(client).delete_offsets(group_id, topics)
+            await queues.delete_offsets(group_id, topics)
         return [name for name in topics if name in begun]
 
     done = "forgot" if execute else "would forget"

@@ -48,15 +48,25 @@ class QueueAdmin:
 
     async def describe(self, group_id: str) -> GroupDescription:
         """One share group. Raises GroupIdNotFound, also for a group of another type."""
-        try:
-            found = await self._groups.describe(group_id)
-        except GroupIdNotFound:
-            found = None
-        if found is None or found.type != SHARE:
+        found = await self.find(group_id)
+        if found is None:
             raise GroupIdNotFound(
                 f"there is no queue {group_id!r}; `odradek queues list` lists all queues",
                 missing_name=group_id,
                 is_queue=True,
+            )
+        return found
+
+    async def find(self, group_id: str) -> GroupDescription | None:
+        """One share group, or None. Raises GroupIdNotFound for a group of another type."""
+        try:
+            found = await self._groups.describe(group_id)
+        except GroupIdNotFound:
+            return None
+        if found.type != SHARE:
+            raise GroupIdNotFound(
+                f"there is no queue {group_id!r}: that is a {found.type} group; `odradek groups describe {group_id}` "
+                "shows it"
             )
         return found
 

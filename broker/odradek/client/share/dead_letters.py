@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.groups import GroupAdmin
 from odradek.client.admin.logs import EARLIEST, LATEST, LogAdmin
+from odradek.client.admin.queues import QueueAdmin
 from odradek.client.client import Client
 from odradek.client.consumer.blocks import ConsumerRecord
 from odradek.client.consumer.consumer import PartitionConsumer
@@ -56,12 +57,13 @@ class DeadLetterAdmin:
         self.returned_by = f"{group_id}.dead-letters"
 
     async def find_topic(self) -> str:
-        """The queue's dead-letter topic. Raises InvalidRequest where it has none."""
+        """The queue's dead-letter topic. Raises InvalidRequest where it has none, and GroupIdNotFound for no queue."""
         found = await ConfigAdmin(self._client).describe(
             ResourceType.GROUP, self._group_id, keys=[TOPIC_SETTING]
         )
         name = next((one.value for one in found if one.value), None)
         if name is None:
+            await QueueAdmin(self._client).describe(self._group_id)
             raise InvalidRequest(
                 f"queue {self._group_id!r} has no dead-letter topic: what it gives up is not kept; "
                 f"`odradek configs set group {self._group_id} {TOPIC_SETTING}=dlq.NAME` names one"

@@ -92,6 +92,7 @@ class BlockingQueues(Face[QueueAdmin]):
 
     list = blocking(QueueAdmin.list)
     describe = blocking(QueueAdmin.describe)
+    find = blocking(QueueAdmin.find)
     offsets = blocking(QueueAdmin.offsets)
     alter_offsets = blocking(QueueAdmin.alter_offsets)
     delete_offsets = blocking(QueueAdmin.delete_offsets)
