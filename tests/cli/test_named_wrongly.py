@@ -113,6 +113,43 @@ def test_a_dry_run_that_finds_nothing_asks_for_no_execute(testing_broker: TestBr
 
 
 @pytest.mark.integration
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ("configs", "unset", "topic", "orders", "retention.ms", "retention.mss"),
+            "topic 'orders' has no setting retention.mss; did you mean retention.ms?",
+        ),
+        (
+            ("configs", "unset", "topic", "orders", "zzz"),
+            "topic 'orders' has no setting zzz; `odradek configs describe topic orders --all` lists all",
+        ),
+        (("configs", "unset", "broker", "default", "log.retention.mss"), "did you mean log.retention.ms?"),
+        (("configs", "unset", "group", "any", "share.isolation.levl"), "did you mean share.isolation.level?"),
+        (("configs", "unset", "client-metrics", "any", "mach"), "did you mean match?"),
+        (("topics", "alter", "orders", "--unset", "retention.mss"), "did you mean retention.ms?"),
+    ],
+)
+def test_a_setting_that_is_none_is_not_unset(
+    testing_broker: TestBroker, arguments: tuple[str, ...], words: str
+) -> None:
+    shell = Shell(testing_broker.bootstrap)
+    assert shell.run(*arguments, code=ExitCode.REFUSED) == ""
+    assert words in shell.error
+
+
+@pytest.mark.integration
+def test_what_is_not_set_may_be_unset(testing_broker: TestBroker) -> None:
+    shell = Shell(testing_broker.bootstrap)
+    for arguments in (
+        ("topic", "orders", "retention.ms"),
+        ("broker", "default", "log.retention.ms"),
+        ("broker", "default", "listener.name.internal.ssl.keystore.location"),
+    ):
+        shell.run("configs", "unset", *arguments)
+
+
+@pytest.mark.integration
 def test_a_failure_of_the_default_of_brokers_names_it(testing_broker: TestBroker) -> None:
     shell = Shell(testing_broker.bootstrap)
     shell.run("configs", "set", "broker", "default", "log.retention.mss=1", code=ExitCode.REFUSED)

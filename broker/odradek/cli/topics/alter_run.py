@@ -13,6 +13,7 @@ from odradek.cli.shared.options import (
     parse_partitions,
 )
 from odradek.cli.shared.output import say, show_documents, warn
+from odradek.cli.topics.known_keys import require_known_keys
 from odradek.cli.topics.verbs_run import warn_of_full
 from odradek.client.admin.brokers import BrokerAdmin
 from odradek.client.admin.configs import ConfigAdmin
@@ -53,6 +54,8 @@ def alter(
         changes = [ConfigChange(key, value) for key, value in settings.items()]
         changes += [ConfigChange(key, None, AlterOperation.DELETE) for key in unset]
         warning = None
+        if unset:
+            await require_known_keys(client, ResourceType.TOPIC, name, unset)
         if changes:
             warning = await ConfigAdmin(client).alter(ResourceType.TOPIC, name, changes)
         if partitions:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from odradek.cli.shared.options import CommandSession, parse_assignments
 from odradek.cli.shared.output import plain, say, show, warn
+from odradek.cli.topics.known_keys import require_known_keys
 from odradek.client.admin.configs import ConfigAdmin
+from odradek.client.client import Client
 from odradek.client.results import AlterOperation, ConfigChange, ConfigEntry, ResourceType
 
 DEFAULT_NAME = "default"
@@ -83,9 +85,15 @@ def _alter(
     validate_only: bool,
 ) -> None:
     """Make the changes, or only check them, and print the keys."""
-    warning = session.run(
-        lambda client: ConfigAdmin(client).alter(*_resource(kind, name), changes, validate_only=validate_only)
-    )
+    resource = _resource(kind, name)
+
+    async def work(client: Client) -> str | None:
+        unset = [one.name for one in changes if one.operation is AlterOperation.DELETE]
+        if unset:
+            await require_known_keys(client, *resource, unset)
+        return await ConfigAdmin(client).alter(*resource, changes, validate_only=validate_only)
+
+    warning = session.run(work)
     warn(warning, about=f"{kind} {name}")
     verb, keys = "valid" if validate_only else done, [one.name for one in changes]
     document = {"kind": kind, "name": name, "result": verb, "keys": keys}
