@@ -55,6 +55,17 @@ def test_offsets_of_a_queue_are_not_reset_as_those_of_a_group(shell: Shell, queu
     assert "`odradek queues reset` moves it" in shell.error
 
 
+def test_a_queue_and_a_group_name_each_other(shell: Shell, queue: str) -> None:
+    group = f"{queue}.group"
+    shell.run("consume", queue, "--group", group, "--from-beginning", "--exit-at-end")
+    shell.run("consume", queue, "--group", queue, "--idle-exit", "5", code=ExitCode.REFUSED)
+    assert f"group '{queue}' is a queue (a share group): " in shell.error
+    assert f"`odradek consume TOPIC --share-group {queue}`" in shell.error
+    shell.run("consume", queue, "--share-group", group, "--idle-exit", "5", code=ExitCode.NOT_FOUND)
+    assert f"group '{group}' is a group of consumers and no queue: " in shell.error
+    assert f"`odradek consume TOPIC --group {group}`" in shell.error
+
+
 def test_what_was_printed_is_done_and_the_rest_is_not(shell: Shell, queue: str) -> None:
     assert shell.run("consume", queue, "--share-group", queue, "--idle-exit", "3") == "c\nd\ne\n"
     assert shell.json("queues", "describe", queue)[0]["lag"] == 0

@@ -26,6 +26,7 @@ from odradek.client.consumer.fetches import FetchBounds
 from odradek.client.consumer.membership import Joined, Membership
 from odradek.client.consumer.outage import MissingTopics, Outage
 from odradek.client.errors import RETRIABLE_OR_LATE, ClientClosed
+from odradek.client.group_kinds import explain_refusal
 from odradek.client.group_metadata import GroupMetadata
 from odradek.client.last_requests import last_requests
 from odradek.client.metadata import NO_TOPIC_ID, ClusterInfo
@@ -33,6 +34,7 @@ from odradek.client.results import CommittedOffset, ListedOffset
 from odradek.foundation.errors import (
     FencedInstanceId,
     IllegalGeneration,
+    InconsistentGroupProtocol,
     OdradekError,
     OffsetOutOfRange,
     RebalanceInProgress,
@@ -281,6 +283,11 @@ class GroupConsumer:
             except REJOIN as failure:
                 logger.info("group %s changes again: %s", self._group_id, failure)
                 self._note_lost_place(failure)
+            except InconsistentGroupProtocol as failure:
+                self._must_join = True
+                raise await explain_refusal(
+                    self._client, self._group_id, failure, is_queue=False
+                ) from failure
             except BaseException:
                 # The next `poll` tries again after any error.
                 self._must_join = True

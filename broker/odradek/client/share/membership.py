@@ -16,8 +16,9 @@ from typing import Final
 from odradek.client.client import Client
 from odradek.client.consumer.outage import COORDINATOR, MissingTopics, Outage
 from odradek.client.errors import RETRIABLE_OR_LATE, ClientTimeout, ConnectionFailed, raise_for
+from odradek.client.group_kinds import explain_refusal
 from odradek.foundation.client_limits import CLIENT_RETRY_PAUSE_MS_MAX, CLIENT_RETRY_PAUSE_MS_MIN
-from odradek.foundation.errors import FencedMemberEpoch, OdradekError, UnknownMemberId
+from odradek.foundation.errors import FencedMemberEpoch, GroupIdNotFound, OdradekError, UnknownMemberId
 from odradek.foundation.ids import TopicPartition
 from odradek.wire.protocol.api import ApiKey
 
@@ -80,6 +81,8 @@ class ShareMembership:
             except RETRIABLE_OR_LATE as failure:
                 logger.debug("share group %s: a heartbeat failed: %s", self._group_id, failure)
             except OdradekError as failure:
+                if isinstance(failure, GroupIdNotFound):
+                    failure = await explain_refusal(self._client, self._group_id, failure, is_queue=True)
                 self.failure = failure
                 self._on_change()
                 return
