@@ -214,3 +214,9 @@ async def test_leaders_are_elected() -> None:
             errors.ElectionNotNeeded,
             errors.UnknownTopicOrPartition,
         ]
+
+
+async def test_a_name_is_no_id_of_a_broker() -> None:
+    async with a_cluster(brokers=1) as (_, admin):
+        with pytest.raises(errors.InvalidRequest, match="'one' is not the id of a broker: give its number"):
+            await admin.configs.describe(ResourceType.BROKER, "one")

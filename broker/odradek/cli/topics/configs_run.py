@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import click
+
 from odradek.cli.shared.options import CommandSession, parse_assignments
 from odradek.cli.shared.output import plain, say, show, warn
 from odradek.cli.topics.known_keys import require_known_keys
@@ -26,9 +28,10 @@ def list_configs(session: CommandSession, *, kind: str) -> None:
 def describe(
     session: CommandSession, *, kind: str, name: str, keys: tuple[str, ...], show_all: bool, with_docs: bool
 ) -> None:
+    resource = _resource(kind, name)
     found = session.run(
         lambda client: ConfigAdmin(client).describe(
-            *_resource(kind, name), keys=keys or None, include_synonyms=True, include_documentation=with_docs
+            *resource, keys=keys or None, include_synonyms=True, include_documentation=with_docs
         )
     )
     entries = [entry for entry in found if show_all or keys or not entry.is_default]
@@ -105,4 +108,9 @@ def _resource_type(kind: str) -> ResourceType:
 
 
 def _resource(kind: str, name: str) -> tuple[ResourceType, str]:
+    if kind == "broker" and name != DEFAULT_NAME and not name.isdigit():
+        raise click.UsageError(
+            f"{name!r} is not the id of a broker: give its number, which `odradek brokers list` shows, or "
+            f"{DEFAULT_NAME!r} for the common default of all brokers"
+        )
     return _resource_type(kind), "" if kind == "broker" and name == DEFAULT_NAME else name

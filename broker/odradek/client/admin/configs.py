@@ -12,7 +12,7 @@ from odradek.client.connection import BrokerConnection
 from odradek.client.errors import UnsupportedByBroker, error_for, raise_first
 from odradek.client.results import AlterOperation, ConfigChange, ConfigEntry, ConfigSource, ResourceType
 from odradek.foundation.client_limits import CONFIG_RESOURCES_PER_REQUEST_MAX
-from odradek.foundation.errors import OdradekError
+from odradek.foundation.errors import InvalidRequest, OdradekError
 from odradek.wire.protocol.api import ApiKey
 
 if TYPE_CHECKING:
@@ -214,7 +214,11 @@ class ConfigAdmin:
         return response
 
     async def _of(self, resource_type: ResourceType, name: str) -> BrokerConnection:
-        """A broker itself for its own configs, any for all others."""
+        """A broker itself for its own configs, any for all others. Raises InvalidRequest for a name that is no id."""
+        if resource_type is ResourceType.BROKER and name and not name.isdigit():
+            raise InvalidRequest(
+                f"{name!r} is not the id of a broker: give its number, or an empty text for the default of all brokers"
+            )
         if resource_type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and name.isdigit():
             if int(name) not in self._client.cluster.brokers:
                 # An unknown broker is an error at once, without a wait.
