@@ -7,6 +7,8 @@ import os
 import pty
 import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -268,3 +270,11 @@ def test_many_lines_with_keys_arrive_once(shell: Shell, unique: str) -> None:
     lines = "".join(f"key {number % 1000}\t{number}\n" for number in range(100_000))
     shell.run("produce", unique, "-K", "\\t", "-z", "lz4", input=lines)
     assert sorted(map(int, values(shell, unique))) == list(range(100_000))
+
+
+def test_an_input_that_the_shell_closed_is_an_error(shell: Shell, unique: str) -> None:
+    shell.run("topics", "create", unique)
+    command = f"{sys.executable} -m odradek produce {unique} <&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, env=shell.environment, check=False)
+    assert done.stderr == b"odradek: stdin is closed, and this command needs it; no record was written\n"
+    assert done.returncode == ExitCode.FAILED

@@ -313,11 +313,23 @@ def test_an_output_that_is_full_is_told(unbuffered: str, monkeypatch: pytest.Mon
     assert done.stderr == b"odradek: the output cannot be written: No space left on device\n"
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_streams_that_the_shell_closed_are_empty(closed: str) -> None:
-    command = f"{sys.executable} -m odradek profile list {closed}"
-    done = subprocess.run(["sh", "-c", command], capture_output=True, env=environment(), check=False)
+@pytest.mark.parametrize("closed", ["<&-", "2>&-", "<&- 2>&-"])
+def test_a_stream_that_a_command_does_not_need_may_be_closed(closed: str) -> None:
+    done = with_closed("profile list", closed)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("verb", ["profile list", "help", "completion bash", "profile list --output json"])
+def test_an_output_that_the_shell_closed_is_an_error(verb: str) -> None:
+    done = with_closed(verb, ">&-")
+    assert done.stderr == b"odradek: stdout is closed, and this command needs it\n"
+    assert done.returncode == ExitCode.FAILED
+    assert with_closed(verb, "<&- >&- 2>&-").returncode == ExitCode.FAILED
+
+
+def with_closed(verb: str, closed: str) -> subprocess.CompletedProcess[bytes]:
+    command = f"{sys.executable} -m odradek {verb} {closed}"
+    return subprocess.run(["sh", "-c", command], capture_output=True, env=environment(), check=False)
 
 
 def as_process(*arguments: str, stdout: int) -> subprocess.CompletedProcess[bytes]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import sys
 import traceback
@@ -130,13 +131,14 @@ class CommandLine(LazyGroup):
 
 def report(failure: Exception, *, verbose: bool) -> int:
     """Print one line about `failure` on stderr (the whole trace when `verbose`) and return its exit code."""
+    words = _format_failure(failure)
     try:
         sys.stdout.flush()
     except OSError:
         _forget_stdout()  # what it still holds cannot be written either
     if verbose:
         traceback.print_exception(failure)
-    words = " ".join("; ".join((_format_failure(failure), *getattr(failure, "__notes__", ()))).split())
+    words = " ".join("; ".join((words, *getattr(failure, "__notes__", ()))).split())
     if not isinstance(failure, OdradekError | OSError | ValueError) or not words:
         words = f"{type(failure).__name__}: {words}".rstrip(": ")
         if not verbose:
@@ -151,9 +153,21 @@ def _format_failure(failure: Exception) -> str:
         return str(failure)
     if failure.filename is not None:
         return f"{failure.filename}: {failure.strerror}"
+    if failure.errno == errno.EBADF and (closed := _find_closed_streams()):
+        return f"{closed} is closed, and this command needs it"
     if failure.errno in _OUTPUT_FAILURES:
         return f"the output cannot be written: {failure.strerror}"
     return str(failure)
+
+
+def _find_closed_streams() -> str:
+    """Those of stdin and stdout that the caller closed: they cannot be used in their direction."""
+    closed = []
+    for name, unusable in (("stdin", os.O_WRONLY), ("stdout", os.O_RDONLY)):
+        with contextlib.suppress(OSError, ValueError):
+            if fcntl.fcntl(getattr(sys, name).fileno(), fcntl.F_GETFL) & os.O_ACCMODE == unusable:
+                closed.append(name)
+    return " or ".join(closed)
 
 
 def _forget_stdout() -> None:
