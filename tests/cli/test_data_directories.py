@@ -120,3 +120,28 @@ def test_each_reason_has_its_advice(number: int, words: str, advice: str) -> Non
 def test_the_help_says_what_becomes_of_such_a_start(invoke: Callable[..., Result], verb: str) -> None:
     words = " ".join(invoke(verb, "--help").stdout.split())
     assert "exit code 1" in words and "made when it is missing" in words
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        "start",
+        "start --data data",
+        "start --config server.properties",
+        "start some --data data",
+        "cluster",
+        "broker --zookeeper 127.0.0.1:1",
+    ],
+)
+def test_a_folder_that_was_removed_is_named_in_one_line(tmp_path: Path, verb: str) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    command = f"cd {gone} && rmdir {gone} && exec {sys.executable} -m odradek {verb}"
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "XDG_STATE_HOME": str(tmp_path)}
+    ended = subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False, env=environment
+    )
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("odradek: the folder of this command is gone, and ")
+    assert line.endswith("change to another folder, or give a path that begins with /")
+    assert ended.returncode == ExitCode.USAGE

@@ -8,7 +8,13 @@ from typing import Any, Protocol
 
 from odradek.cli.cluster.machine_process import LogOptions, write_document
 from odradek.cli.cluster.start_options import LOG_FORMATS, LOG_LEVELS, StartArguments
-from odradek.cli.cluster.start_run import LISTEN_DEFAULT, configure_logging, entries_of, host_and_port
+from odradek.cli.cluster.start_run import (
+    LISTEN_DEFAULT,
+    configure_logging,
+    entries_of,
+    host_and_port,
+    require_folder,
+)
 from odradek.foundation import interpreter
 from odradek.foundation.errors import SettingError
 from odradek.foundation.settings.broker_settings import Settings
@@ -29,6 +35,7 @@ def broker(linger: float, processes: int | None, **given: Any) -> int:
     log = LogOptions(given["log_level"] or LOG_LEVELS[1], given["log_format"] or LOG_FORMATS[0])
 
     def serve(settings: Settings, *, registry: str, admin: tuple[str, int] | None = None) -> int:
+        require_folder(*settings.log_directories)
         if settings.broker_processes == 1:
             return run_broker(settings, registry=registry, admin=admin, linger_seconds=linger)
         # Most brokers are one process, which does without these modules.

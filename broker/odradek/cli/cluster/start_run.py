@@ -9,6 +9,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odradek.cli.cluster.start_options import StartArguments
@@ -152,7 +153,9 @@ def settings_of(arguments: StartArguments) -> Settings:
             "ZooKeeper; `odradek start` is one process: remove the key"
         )
     _refuse_cluster_of_kraft(entries)
-    return Settings(entries)
+    settings = Settings(entries)
+    require_folder(*settings.log_directories)
+    return settings
 
 
 def _refuse_cluster_of_kraft(entries: Mapping[str, str]) -> None:
@@ -194,6 +197,19 @@ def entries_of(arguments: StartArguments, *, listen_default: str = LISTEN_DEFAUL
     return entries
 
 
+def require_folder(*paths: str) -> None:
+    """Raises SettingError where one of these paths counts from the folder of this process, and that was removed."""
+    relative = [path.strip() for path in paths if path.strip() and not Path(path.strip()).is_absolute()]
+    try:
+        if relative:
+            Path.cwd()
+    except FileNotFoundError:
+        raise SettingError(
+            f"the folder of this command is gone, and {relative[0]} would be in it; change to another folder, or "
+            "give a path that begins with /"
+        ) from None
+
+
 def set_entries(pairs: Iterable[str], *, example: str) -> dict[str, str]:
     """The values of --set, as texts by key. Raises SettingError, with an example."""
     entries: dict[str, str] = {}
@@ -206,6 +222,7 @@ def set_entries(pairs: Iterable[str], *, example: str) -> dict[str, str]:
 
 
 def _read(path: str) -> dict[str, str]:
+    require_folder(path)
     try:
         with open(path, encoding="utf-8") as file:
             return parse_properties(file.read(), source=path)

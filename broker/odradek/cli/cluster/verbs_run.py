@@ -15,7 +15,7 @@ import click
 from odradek.cli.cluster import zookeeper_server
 from odradek.cli.cluster.cluster_children import Child, ChildFailed, Children
 from odradek.cli.cluster.start_options import StartArguments
-from odradek.cli.cluster.start_run import entries_of
+from odradek.cli.cluster.start_run import entries_of, require_folder
 from odradek.foundation import interpreter
 from odradek.foundation.errors import SettingError
 from odradek.foundation.private_files import make_private_directory
@@ -53,6 +53,7 @@ def cluster(
     _check(settings)
     if not data.strip():
         raise SettingError("--data is empty; name a directory, as --data ./cluster")
+    require_folder(data)
     _make(Path(data))
     plan = _Plan(Path(data), brokers, controllers, host, int(port), settings, zookeeper_port)
     lock = ClusterLock(plan.folder)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from odradek.cli.cluster.named.named_broker import NamedBroker, RunningProcess, all_names
 from odradek.cli.cluster.start_options import LOG_FORMATS, LOG_LEVELS, StartArguments, command_line_of
-from odradek.cli.cluster.start_run import entries_of, settings_of
+from odradek.cli.cluster.start_run import entries_of, require_folder, settings_of
 from odradek.cli.exit_codes import ExitCode
 from odradek.cli.shared import late
 from odradek.cli.shared.environment import BOOTSTRAP_VARIABLE
@@ -87,7 +87,10 @@ def _merge_options(
 
 
 def _absolute(path: str | None) -> str | None:
-    return None if path is None else os.path.abspath(path)
+    if path is None:
+        return None
+    require_folder(path)
+    return os.path.abspath(path)
 
 
 def _check(broker: NamedBroker, kept: StartArguments | None, wanted: StartArguments) -> None:
