@@ -64,6 +64,8 @@ def main() -> int:
             return _machines(arguments)
         case "one-core":
             return _one_core(arguments)
+        case "console":
+            return _console(arguments)
         case "command-line":
             return _command_line(arguments)
         case "clients":
@@ -108,6 +110,7 @@ def _parsed() -> argparse.Namespace:
     programs += [
         "machines",
         "one-core",
+        "console",
         "clients",
         "paper",
         "mirror",
@@ -139,7 +142,14 @@ def _parsed() -> argparse.Namespace:
         "--records", type=int, default=1_000_000, help="of the Spark jobs (default: 1,000,000)"
     )
     parser.add_argument(
-        "--partitions", type=int, default=10_000, help="of `takeover`, in topics of 100 (default: 10,000)"
+        "--partitions",
+        type=int,
+        default=10_000,
+        help="of `takeover` and `console`, in topics of 100 (default: 10,000)",
+    )
+    parser.add_argument("--groups", type=int, default=1_000, help="of `console` (default: 1,000)")
+    parser.add_argument(
+        "--minutes", type=float, default=2, help="of `console`: how long a page stays open (default: 2)"
     )
     parser.add_argument(
         "--processes", type=int, nargs="+", default=[1, 2], help="of `machines` (default: 1 2)"
@@ -250,6 +260,17 @@ def _one_core(arguments: argparse.Namespace) -> int:
         kafka_version=arguments.kafka_version or KAFKA_VERSION,
         checkout=arguments.earlier,
         disk=arguments.disk,
+        is_json=arguments.output == "json",
+    )
+
+
+def _console(arguments: argparse.Namespace) -> int:
+    from bench.console import measure_console
+
+    return measure_console(
+        partitions=arguments.partitions,
+        groups=arguments.groups,
+        minutes=0.2 if arguments.quick else arguments.minutes,
         is_json=arguments.output == "json",
     )
 
