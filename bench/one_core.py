@@ -22,7 +22,7 @@ from bench.raw_load import Done, Load, RequestRefused, batch_of, read
 from bench.rounds import say
 from tests.support.broker_process import CHECKOUT
 from tests.support.kafka_peer import KafkaPeer
-from tests.support.polling import SECONDS_MAX
+from tests.support.polling import wait_until
 
 # A load that has its core for more than this share of the time may be the limit itself.
 _LOAD_SHARE_MAX: Final = 0.9
@@ -146,15 +146,14 @@ def _measure(peer: Peer, shape: Shape, *, seconds: float, cores: Sequence[int]) 
 
 def _await_leaders(load: Load) -> None:
     """A new topic's partitions are answered for once their leader has made them. A fetch writes nothing."""
-    deadline = time.monotonic() + SECONDS_MAX
-    while True:
+
+    def is_answered() -> bool:
         try:
-            assert read(load).batches == 0, f"the new topic {load.topic} has records"
-            return
+            return read(load).batches == 0
         except RequestRefused:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
+            return False
+
+    wait_until(f"{load.topic} has its leaders", is_answered)
 
 
 def _ask(peer: Peer, act: str, load: Load, cores: Sequence[int]) -> tuple[Done, Measured]:

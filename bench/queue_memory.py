@@ -19,7 +19,7 @@ from typing import Final
 from bench.peers import SETTINGS, compiled, storage, usage
 from odradek.client.admin.admin import Admin
 from odradek.client.client import Client
-from odradek.client.consumer.outage import Outage
+from odradek.client.consumer.outage import MissingTopics, Outage
 from odradek.client.producer.producer import Producer
 from odradek.client.results import ConfigChange, ResourceType
 from odradek.client.share.deliveries import Acknowledgement
@@ -50,7 +50,13 @@ class Queue:
         self._client = client
         self._keys = [TopicPartition(NAME, number) for number in range(partitions)]
         self._membership = ShareMembership(
-            client, NAME, [NAME], rack_id=None, outage=Outage(), on_change=lambda: None
+            client,
+            NAME,
+            [NAME],
+            rack_id=None,
+            outage=Outage(),
+            missing_topics=MissingTopics(reader=f"share group {NAME!r}"),
+            on_change=lambda: None,
         )
         self._acquired: dict[TopicPartition, list[int]] = {key: [] for key in self._keys}
 

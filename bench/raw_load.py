@@ -41,8 +41,9 @@ _SIZE: Final = struct.Struct(">i")
 _OFFSET: Final = struct.Struct(">q")
 # A broker writes the base offset and the leader's epoch; what follows is as it was sent.
 _UNCHANGED_FROM: Final = 16
-# Correlation id, throttle, count of topics; then the name, the count of partitions, and of the only one its number,
-# error, high watermark, last stable offset, count of aborted transactions, and bytes of records.
+# An answer has the correlation id, the throttle and the count of topics. Then come the name and the count of
+# partitions. The only partition has its number, error, high watermark, last stable offset, count of aborted
+# transactions, and bytes of records.
 _FETCH_HEAD_BYTES: Final = 12
 _FETCH_PARTITION: Final = struct.Struct(">ihqqii")
 

@@ -19,6 +19,7 @@ from odradek.client.admin.configs import ConfigAdmin
 from odradek.client.admin.diagnosis import Diagnosis, diagnose, find_passed
 from odradek.client.admin.diagnosis_probes import find_facts
 from odradek.client.admin.disks import directories
+from odradek.client.admin.group_offsets import fetch_offsets_of_groups
 from odradek.client.admin.groups import SHARE, ZOOKEEPER, GroupAdmin
 from odradek.client.admin.health import ClusterHealth
 from odradek.client.admin.health_probes import cluster_health
@@ -218,10 +219,8 @@ async def list_groups(
     if brokers is None:
         brokers = (await client.with_retries(lambda: client.refresh(()))).brokers
     coordinators, listed, silent = await _ask_brokers_for_groups(client, sorted(brokers))
-    turns = asyncio.Semaphore(CONSOLE_GROUPS_AT_ONCE_MAX)
     asked = [one for one in listed.values() if one.type != ZOOKEEPER][:CONSOLE_GROUPS_ASKED_MAX]
-    outcomes = await asyncio.gather(*(_ask_for_places(client, one, turns) for one in asked))
-    places = {one.group_id: found for one, found in zip(asked, outcomes, strict=True)}
+    places = await _ask_for_all_places(client, asked, coordinators)
     if ends is None:
         keys = {key for found in places.values() if not isinstance(found, str) for key in found.offsets}
         ends = await LogAdmin(client).known_offsets_at(keys, LATEST)
@@ -261,6 +260,24 @@ async def _ask_broker_for_groups(client: Client, number: int) -> Sequence[GroupL
         return f"no answer within {BROKER_ANSWER_SECONDS_MAX:g} s"
     except OdradekError as failure:
         return str(failure)
+
+
+async def _ask_for_all_places(
+    client: Client, asked: Sequence[GroupListing], coordinators: Mapping[str, int]
+) -> dict[str, GroupPlaces | str]:
+    """Where these groups are, or why it is not known: many in a request, and alone what such a request did not have."""
+    several: dict[int, list[str]] = {}
+    for one in asked:
+        if one.type != SHARE:
+            several.setdefault(coordinators[one.group_id], []).append(one.group_id)
+    places: dict[str, GroupPlaces | str] = {
+        group_id: GroupPlaces({key: one.offset for key, one in offsets.items()}, {})
+        for group_id, offsets in (await fetch_offsets_of_groups(client, several)).items()
+    }
+    turns = asyncio.Semaphore(CONSOLE_GROUPS_AT_ONCE_MAX)
+    alone = [one for one in asked if one.group_id not in places]
+    outcomes = await asyncio.gather(*(_ask_for_places(client, one, turns) for one in alone))
+    return places | {one.group_id: found for one, found in zip(alone, outcomes, strict=True)}
 
 
 async def _ask_for_places(

@@ -46,6 +46,11 @@ PRODUCER_QUEUE_EXIT_SECONDS_MAX: Final = 10.0
 # take milliseconds, unless a broker does not answer.
 BLOCKING_END_SECONDS_MAX: Final = 10.0
 
+# Groups of one request for offsets, and such requests at a time. An answer with all partitions of a hundred groups is
+# some hundred kilobytes.
+GROUPS_PER_OFFSET_FETCH_MAX: Final = 100
+OFFSET_FETCHES_AT_ONCE_MAX: Final = 16
+
 # How long the end of a client waits until a broker has noted it: a leave, last answers, an abort. A broker answers in
 # milliseconds. Without it the broker does the same once the session, the lock or the transaction has timed out.
 CLIENT_LAST_REQUESTS_SECONDS_MAX: Final = 3.0

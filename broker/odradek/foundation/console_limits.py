@@ -29,7 +29,7 @@ CONSOLE_REST_FACTOR: Final = 50
 
 # Topics and groups of which details are kept for all viewers: those that are open in a browser.
 CONSOLE_DETAILS_KEPT_MAX: Final = 256
-# Groups that are asked for their offsets, and how many at a time. Further groups are listed without a lag.
+# Groups that are asked for their offsets, and how many alone at a time. Further groups are listed without a lag.
 CONSOLE_GROUPS_ASKED_MAX: Final = 2_000
 CONSOLE_GROUPS_AT_ONCE_MAX: Final = 16
 # Partitions of one group whose oldest unread record is looked at: a fetch each, of those that are furthest behind.

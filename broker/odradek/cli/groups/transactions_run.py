@@ -100,9 +100,8 @@ def describe(session: CommandSession, *, transactional_ids: tuple[str, ...], wat
 def describe_producers(session: CommandSession, *, topics: tuple[str, ...]) -> None:
     async def work(client: Client) -> list[tuple[TopicPartition, ProducerOnPartition]]:
         partitions = await find_named_partitions(client, topics)
-        return [
-            (one, found) for one in partitions for found in await LogAdmin(client).describe_producers(one)
-        ]
+        described = await LogAdmin(client).describe_producers_of(partitions)
+        return [(one, found) for one, producers in described.items() for found in producers]
 
     found = session.run(work)
     show(

@@ -25,7 +25,8 @@ from odradek.client.admin.diagnosis import (
     Facts,
     GroupFacts,
 )
-from odradek.client.admin.groups import GroupAdmin
+from odradek.client.admin.group_offsets import fetch_offsets_of_groups
+from odradek.client.admin.groups import ZOOKEEPER, GroupAdmin
 from odradek.client.admin.health import REBALANCING_STATES
 from odradek.client.admin.health_probes import cluster_health
 from odradek.client.admin.logs import EARLIEST, LATEST, MAX_TIMESTAMP, LogAdmin
@@ -189,8 +190,18 @@ async def _process(client: Client, number: int) -> tuple[str, int | None]:
 
 async def _groups(client: Client, asked: _Asked) -> Sequence[GroupFacts]:
     admin = GroupAdmin(client)
-    listed = [group for group in await admin.list() if group.type != "zookeeper"]
-    found = await asked.each(GROUPS, [group.group_id for group in listed], admin.offsets)
+    by_broker = {
+        broker_id: [group for group in groups if group.type != ZOOKEEPER]
+        for broker_id, groups in (await admin.list_by_broker()).items()
+    }
+    listed = sorted(
+        (group for groups in by_broker.values() for group in groups), key=lambda one: one.group_id
+    )
+    found = await fetch_offsets_of_groups(
+        client, {broker_id: [one.group_id for one in groups] for broker_id, groups in by_broker.items()}
+    )
+    alone = [group.group_id for group in listed if group.group_id not in found]
+    found |= await asked.each(GROUPS, alone, admin.offsets)
     committed = {
         name: {where: one.offset for where, one in offsets.items()} for name, offsets in found.items()
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from odradek.client.admin.group_offsets import read_offsets
 from odradek.client.checked_calls import checking_arguments
 from odradek.client.client import Client
 from odradek.client.connection import BrokerConnection
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
         ConsumerGroupDescribeAssignment,
         OffsetCommitResponsePartition,
         OffsetDeleteResponsePartition,
-        OffsetFetchResponsePartitions,
     )
     from odradek.wire.protocol.responses.shares import ShareGroupDescribeAssignment
     from odradek.wire.protocol.responses.streams import (
@@ -68,12 +68,17 @@ class GroupAdmin:
 
     async def list(self) -> list[GroupListing]:
         """Every group of every broker, by id."""
-        cluster = await self._client.refresh(())
-        found: dict[str, GroupListing] = {}
-        for broker_id in sorted(cluster.brokers):
-            listed = await self._client.with_retries(lambda: self.list_of(broker_id))  # noqa: B023 (awaited here)
-            found |= {group.group_id: group for group in listed}
+        by_broker = await self.list_by_broker()
+        found = {group.group_id: group for listed in by_broker.values() for group in listed}
         return [found[group_id] for group_id in sorted(found)]
+
+    async def list_by_broker(self) -> dict[int, Sequence[GroupListing]]:
+        """The groups of each broker that coordinates some. Raises what a broker has instead of an answer."""
+        cluster = await self._client.refresh(())
+        return {
+            broker_id: await self._client.with_retries(lambda: self.list_of(broker_id))  # noqa: B023 (awaited here)
+            for broker_id in sorted(cluster.brokers)
+        }
 
     async def list_of(self, broker_id: int) -> Sequence[GroupListing]:
         """The groups that one broker coordinates. Raises CoordinatorLoadInProgress, ConnectionFailed, …"""
@@ -289,18 +294,7 @@ class GroupAdmin:
                 groups=[{"group_id": group_id, "member_id": None, "member_epoch": -1, "topics": topics}],
                 require_stable=require_stable,
             )
-            group = getattr(response, "groups", (response,))[0]
-            raise_for(group.error_code, about=f"group {group_id!r}", group=group_id)
-            rows: dict[TopicPartition, OffsetFetchResponsePartitions] = dict(list_answer_rows(group.topics))
-            for key, row in rows.items():
-                raise_for(row.error_code, about=f"partition {key}", topic=key.topic)
-            return {
-                key: CommittedOffset(
-                    row.committed_offset, getattr(row, "committed_leader_epoch", -1), row.metadata or ""
-                )
-                for key, row in rows.items()
-                if row.committed_offset >= 0
-            }
+            return read_offsets(getattr(response, "groups", (response,))[0], group_id)
 
         return await self._on_coordinator(group_id, ask)
 

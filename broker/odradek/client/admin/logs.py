@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from odradek.wire.protocol.responses.cluster import DescribeClusterBroker, DescribeLogDirsResult
     from odradek.wire.protocol.responses.records import (
         DeleteRecordsResponse,
+        DescribeProducersResponse,
         ListOffsetsResponse,
-        PartitionResponse,
     )
 
 T = TypeVar("T")
@@ -260,32 +260,38 @@ class LogAdmin:
 
     async def describe_producers(self, partition: TopicPartition) -> list[ProducerOnPartition]:
         """The producers whose state the partition's leader has."""
+        return (await self.describe_producers_of([partition]))[partition]
 
-        async def attempt() -> PartitionResponse:
-            (leader,) = await self._client.leaders([partition])
-            response = await (await self._client.broker(leader)).request(
-                ApiKey.DESCRIBE_PRODUCERS,
-                versions=DESCRIBE_PRODUCERS_VERSIONS,
-                topics=[{"name": partition.topic, "partition_indexes": [partition.partition]}],
-            )
-            answer: PartitionResponse = response.topics[0].partitions[0]
-            raise_for(
-                answer.error_code, answer.error_message, about=f"partition {partition}", topic=partition.topic
-            )
-            return answer
+    async def describe_producers_of(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, list[ProducerOnPartition]]:
+        """As `describe_producers`, one request for each leader. Raises the first partition's error."""
+        wanted = dict.fromkeys(partitions, 0)
+        return await self._all(wanted, self._describe_producers_on) if wanted else {}
 
-        answer = await self._client.with_retries(attempt)
-        return [
-            ProducerOnPartition(
-                producer_id=producer.producer_id,
-                producer_epoch=producer.producer_epoch,
-                last_sequence=producer.last_sequence,
-                last_timestamp_ms=producer.last_timestamp,
-                transaction_start_offset=producer.current_txn_start_offset,
-                coordinator_epoch=producer.coordinator_epoch,
-            )
-            for producer in answer.active_producers
-        ]
+    async def _describe_producers_on(
+        self, leader: int, partitions: Iterable[TopicPartition]
+    ) -> Outcomes[list[ProducerOnPartition]]:
+        response: DescribeProducersResponse = await (await self._client.broker(leader)).request(
+            ApiKey.DESCRIBE_PRODUCERS,
+            versions=DESCRIBE_PRODUCERS_VERSIONS,
+            topics=numbers_by_topic(partitions, partitions="partition_indexes"),
+        )
+        return {
+            key: error_for(row.error_code, row.error_message, about=f"partition {key}", topic=key.topic)
+            or [
+                ProducerOnPartition(
+                    producer_id=producer.producer_id,
+                    producer_epoch=producer.producer_epoch,
+                    last_sequence=producer.last_sequence,
+                    last_timestamp_ms=producer.last_timestamp,
+                    transaction_start_offset=producer.current_txn_start_offset,
+                    coordinator_epoch=producer.coordinator_epoch,
+                )
+                for producer in row.active_producers
+            ]
+            for key, row in list_answer_rows(response.topics)
+        }
 
 
 def _ask_leaders(

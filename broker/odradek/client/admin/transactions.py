@@ -6,7 +6,6 @@ wait for it for ever. An abort writes the marker to the partition's leader, past
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -142,12 +141,10 @@ class TransactionAdmin:
 
     async def open_in(self, partitions: Iterable[TopicPartition]) -> Sequence[OpenTransaction]:
         """The transactions that are open in these partitions, as their leaders have them."""
-        wanted = list(partitions)
-        logs = LogAdmin(self._client)
-        answers = await asyncio.gather(*(logs.describe_producers(one) for one in wanted))
+        found = await LogAdmin(self._client).describe_producers_of(partitions)
         return [
             OpenTransaction(partition, producer)
-            for partition, producers in zip(wanted, answers, strict=True)
+            for partition, producers in found.items()
             for producer in producers
             if producer.transaction_start_offset != NO_TRANSACTION
         ]

@@ -78,6 +78,7 @@ class BlockingGroups(Face[GroupAdmin]):
     """Consumer groups and their offsets."""
 
     list = blocking(GroupAdmin.list)
+    list_by_broker = blocking(GroupAdmin.list_by_broker)
     list_of = blocking(GroupAdmin.list_of)
     describe = blocking(GroupAdmin.describe)
     offsets = blocking(GroupAdmin.offsets)
@@ -112,6 +113,7 @@ class BlockingLogs(Face[LogAdmin]):
     describe_log_dirs_of = blocking(LogAdmin.describe_log_dirs_of)
     alter_replica_log_dirs = blocking(LogAdmin.alter_replica_log_dirs)
     describe_producers = blocking(LogAdmin.describe_producers)
+    describe_producers_of = blocking(LogAdmin.describe_producers_of)
 
 
 class BlockingReassignments(Face[ReassignmentAdmin]):
