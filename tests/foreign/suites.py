@@ -266,6 +266,7 @@ SUITES: Final = (
         ),
         (_CONNECT,),
         unpacked=("test-plugins/",),
+        log_level="warn",  # one of its tests reads the log
     ),
     _of_kafka(
         "mirror",
