@@ -196,6 +196,7 @@ def test_columns_fit_the_screen(size: tuple[int, int]) -> None:
     asyncio.run(story())
 
 
+@pytest.mark.thorough
 def test_a_list_of_thousands_is_bounded() -> None:
     async def story() -> None:
         groups = [group(f"group-{number}", lags={"a": number}) for number in range(2_000)]

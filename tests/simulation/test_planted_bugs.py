@@ -250,7 +250,7 @@ BUGS: Final = [
     Bug(_lead_in_the_old_epoch, PARTITIONS, ("I1", "I2", "I6", "I7", "I12"), seed_first=12),
     Bug(_end_a_move_too_early, PARTITIONS, ("I1", "I2", "I7"), ("admin",), seed_first=13),
     Bug(_forget_a_deletion, CONTROLLERS, ("I12",), ("admin",), seed_first=131),
-    Bug(_answer_commits_at_once, PARTITIONS, ("I9",), ("classic",), seed_first=40),
+    Bug(_answer_commits_at_once, PARTITIONS, ("I9",), ("classic",), seed_first=87),
     Bug(_take_commits_of_anybody, ("reset",), ("I9",), ("classic",), seed_first=26),
     Bug(_give_everybody_everything, ("reset",), ("I9",), ("classic",)),
     Bug(_refuse_batches_that_hold_the_start, ("crash",), ("I12",), ("deletions",), faults=1),

@@ -97,7 +97,7 @@ def _deliver_without_a_limit(patch: pytest.MonkeyPatch) -> None:
 
 
 BUGS: Final = [
-    Bug(_begin_beside_late_writes, _INTERRUPTIONS, ("I16",), _ACTORS, seed_first=74),
+    Bug(_begin_beside_late_writes, _INTERRUPTIONS, ("I16", "I12"), _ACTORS, seed_first=84),
     Bug(_answer_before_it_is_stored, _INTERRUPTIONS, ("I16",), _ACTORS, seed_first=12),
     Bug(_load_no_states, _INTERRUPTIONS, ("I16",), _ACTORS, seed_first=1),
     Bug(_forget_the_ends_of_updates, _INTERRUPTIONS, ("I16",), _ACTORS, seed_first=1),
