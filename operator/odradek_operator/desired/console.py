@@ -13,18 +13,17 @@ from __future__ import annotations
 
 from typing import Final
 
+from odradek_operator.desired.cluster_logins import ClusterLogin, mount_login
 from odradek_operator.desired.console_files import (
     START_FILE,
     TOGETHER,
     TOGETHER_FOLDER,
     ConsoleFiles,
-    ConsoleLogin,
     console_config_map,
     console_mounts,
     console_volumes,
     console_words,
     files_version,
-    mount_login,
 )
 from odradek_operator.desired.names import CONSOLE, CONSOLE_PORT, Context, Json, shows_label
 from odradek_operator.desired.pods import SCRATCH, container, digest, pod_template
@@ -156,6 +155,6 @@ def _command(context: Context, console: ClusterConsole, files: ConsoleFiles) -> 
     ]
 
 
-def _version(login: ConsoleLogin) -> str:
+def _version(login: ClusterLogin) -> str:
     """Changes with what the console logs in with, and with the authority that it trusts."""
-    return digest(f"{login.secret} {login.config_map} {login.version}")
+    return digest(login.text)

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from odradek_operator.desired.cluster_logins import ClusterLogin, mount_login
 from odradek_operator.desired.names import CONSOLE, Context, Json
 from odradek_operator.desired.pods import SETTINGS, digest
 from odradek_operator.desired.scripts import SETTINGS_FOLDER
@@ -82,20 +83,11 @@ os.execvp(sys.argv[1], sys.argv[1:])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsoleLogin:
-    """The Secret or ConfigMap with client.properties. The pod is replaced when `version` changes."""
-
-    secret: str | None = None
-    config_map: str | None = None
-    version: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleOther:
     """Another cluster that a console shows. `login` is None for one that needs no file."""
 
     connection: ConsoleConnection
-    login: ConsoleLogin | None = None
+    login: ClusterLogin | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +97,7 @@ class ConsoleFiles:
     `versions` are those of the Secrets that their owners bring, where the operator may know them.
     """
 
-    login: ConsoleLogin
+    login: ClusterLogin
     others: tuple[ConsoleOther, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
 
@@ -115,7 +107,7 @@ class _Shown:
     """A cluster of the console, as its files need it."""
 
     name: str
-    login: ConsoleLogin | None
+    login: ClusterLogin | None
     registry: ConsoleSchemaRegistry | None
     entries: Mapping[str, str]
 
@@ -216,16 +208,13 @@ def console_volumes(context: Context, console: ClusterConsole, files: ConsoleFil
     return [*volumes, {"name": TOGETHER, "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}}]
 
 
-def mount_login(name: str, login: ConsoleLogin) -> Json:
-    if login.secret is not None:
-        return secret_volume(name, login.secret)
-    return {"name": name, "configMap": {"name": login.config_map}}
-
-
 def files_version(context: Context, console: ClusterConsole, files: ConsoleFiles) -> str:
     """Changes with the ConfigMap, and with what is known of all that the pod mounts."""
     config_map = console_config_map(context, console, files)
-    logins = [f"{one.name} {one.login}" for one in _list_shown(context, console, files)]
+    logins = [
+        f"{one.name} {'' if one.login is None else one.login.text}"
+        for one in _list_shown(context, console, files)
+    ]
     versions = [f"{name} {version}" for name, version in sorted(files.versions.items())]
     return digest("\n".join([*config_map["data"].values(), *logins, *versions]))
 

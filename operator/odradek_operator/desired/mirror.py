@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from odradek_operator.desired.cluster_logins import mount_login
 from odradek_operator.desired.mirror_names import ConnectionFiles, MirrorContext
 from odradek_operator.desired.mirror_settings import FILE, mirror_properties
 from odradek_operator.desired.names import HTTP_PORT, MIRROR, Json
 from odradek_operator.desired.pods import SCRATCH, SETTINGS, container, digest, field_reference, pod_template
 from odradek_operator.desired.probes import http_probes
 from odradek_operator.desired.scripts import SETTINGS_FOLDER
-from odradek_operator.desired.security import secret_volume
 
 CLUSTERS_FOLDER: Final = "/etc/odradek-clusters"
 
@@ -143,7 +143,7 @@ def _deployment(context: MirrorContext) -> Json:
         pod=spec.pod,
         containers=[worker],
         scratch={SCRATCH: "64Mi"},
-        secrets=[_volume_mount(one) for one in context.files],
+        secrets=[mount_login(_volume(one), one.login) for one in context.files],
         grace_seconds=_GRACE_SECONDS,
         annotations={"odradek.io/settings": _version(context), **_scrape_annotations(context)},
     )
@@ -163,19 +163,13 @@ def _deployment(context: MirrorContext) -> Json:
 
 def _version(context: MirrorContext) -> str:
     """Changes with the file, and with what workers log in with: each change replaces the pods in turn."""
-    versions = [f"{one.alias} {one.secret} {one.config_map} {one.version}" for one in context.files]
+    versions = [f"{one.alias} {one.login.text}" for one in context.files]
     return digest("\n".join([*_files(context).values(), *versions]))
 
 
 def _volume(files: ConnectionFiles) -> str:
     # An alias may have capitals and underscores, which names of volumes may not.
     return f"cluster-{digest(files.alias)}"
-
-
-def _volume_mount(files: ConnectionFiles) -> Json:
-    if files.secret is not None:
-        return secret_volume(_volume(files), files.secret)
-    return {"name": _volume(files), "configMap": {"name": files.config_map}}
 
 
 def _scrape_annotations(context: MirrorContext) -> dict[str, str]:

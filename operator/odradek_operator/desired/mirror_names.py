@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from odradek_operator.desired.cluster_logins import ClusterLogin
 from odradek_operator.desired.names import (
     MANAGED_BY,
     MANAGED_BY_LABEL,
@@ -25,12 +26,10 @@ _DIGEST_LENGTH: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionFiles:
-    """The Secret or ConfigMap with a cluster's client.properties. Workers restart when `version` changes."""
+    """The login at the cluster of an alias."""
 
     alias: str
-    secret: str | None = None
-    config_map: str | None = None
-    version: str = ""
+    login: ClusterLogin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

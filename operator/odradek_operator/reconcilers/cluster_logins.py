@@ -1,4 +1,4 @@
-"""How pods of the operator log in at a Cluster: the Secret or ConfigMap that they mount, with its client.properties.
+"""Which Secret or ConfigMap pods of the operator mount to log in at a Cluster, and why there is none.
 
 A Mirror's workers and the console of another Cluster do. The operator reads no Secret for it: a User's status says
 which Secret it has, and in which version. A Cluster without logins has a ConfigMap with all that a client needs. So has
@@ -7,8 +7,7 @@ one whose clients bring their own login.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from odradek_operator.desired.cluster_logins import ClusterLogin
 from odradek_operator.desired.pods import digest
 from odradek_operator.gateways.kubernetes import CLUSTERS, CONFIG_MAPS, Json, Kubernetes
 from odradek_operator.reconcilers.reconciler import is_deleted
@@ -16,15 +15,6 @@ from odradek_operator.reconcilers.user_secrets import ConnectionProblem, describ
 from odradek_operator.resources.security import AuthenticationType
 
 _FILE = "client.properties"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterLogin:
-    """The Secret or the ConfigMap to mount. Pods are replaced when `version` changes."""
-
-    secret: str | None = None
-    config_map: str | None = None
-    version: str = ""
 
 
 async def find_cluster(

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from odradek_operator.desired.cluster_logins import ClusterLogin
 from odradek_operator.desired.console import console_manifests
-from odradek_operator.desired.console_files import ConsoleFiles, ConsoleLogin
+from odradek_operator.desired.console_files import ConsoleFiles
 from odradek_operator.desired.policies import network_policies
 from odradek_operator.gateways.kubernetes import (
     CONFIG_MAPS,
@@ -36,11 +37,11 @@ LOGIN = {"internalListener": {"authentication": {"type": "scram-sha-512"}}, "con
 READY = {"conditions": [{"type": "Ready", "status": "True", "reason": "Ready", "message": ""}]}
 
 
-def desired(login: ConsoleLogin | None = None, **spec: Any) -> dict[str, Json]:
+def desired(login: ClusterLogin | None = None, **spec: Any) -> dict[str, Json]:
     """The console's manifests by kind."""
     of = context(**{"console": {}, **spec})
     assert of.spec.console is not None
-    files = ConsoleFiles(login=login or ConsoleLogin(config_map="events-binding"))
+    files = ConsoleFiles(login=login or ClusterLogin(config_map="events-binding"))
     found = console_manifests(of, of.spec.console, files)
     assert {metadata(one)["name"] for one in found} == {"events-console"}
     assert all(metadata(one)["ownerReferences"] == [{"uid": "u"}] for one in found)
@@ -114,7 +115,7 @@ def test_its_pod_is_restricted_and_takes_what_users_add() -> None:
 def test_it_mounts_what_it_logs_in_with_and_a_new_version_replaces_it() -> None:
     of_binding = pod_of(desired())
     assert of_binding["spec"]["volumes"][0] == {"name": "login", "configMap": {"name": "events-binding"}}
-    first, second = (pod_of(desired(ConsoleLogin(secret="viewer", version=version))) for version in "12")
+    first, second = (pod_of(desired(ClusterLogin(secret="viewer", version=version))) for version in "12")
     assert first["spec"]["volumes"][0]["secret"]["secretName"] == "viewer"
     assert first["spec"] == second["spec"]
     assert first["metadata"]["annotations"] != second["metadata"]["annotations"]

@@ -13,6 +13,7 @@ import pytest
 
 from odradek.foundation.settings.file import parse_properties
 from odradek_operator.desired.client_properties import Password, client_properties, properties_file
+from odradek_operator.desired.cluster_logins import ClusterLogin
 from odradek_operator.desired.mirror import START, mirror_manifests
 from odradek_operator.desired.mirror_names import ConnectionFiles, MirrorContext
 from odradek_operator.desired.mirror_settings import mirror_properties
@@ -183,7 +184,7 @@ def started(folder: Path) -> subprocess.CompletedProcess[str]:
 
 def test_a_login_of_another_version_makes_another_pod() -> None:
     def version(number: str) -> str:
-        files = (ConnectionFiles(alias="a", secret="s", version=number),)
+        files = (ConnectionFiles(alias="a", login=ClusterLogin(secret="s", version=number)),)
         deployment = {one["kind"]: one for one in mirror_manifests(context(SPEC, files=files))}["Deployment"]
         return str(deployment["spec"]["template"]["metadata"]["annotations"]["odradek.io/settings"])
 

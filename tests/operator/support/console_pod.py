@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from odradek.foundation.settings.file import parse_properties
+from odradek_operator.desired.cluster_logins import ClusterLogin
 from odradek_operator.desired.console import console_manifests
-from odradek_operator.desired.console_files import START, ConsoleFiles, ConsoleLogin, ConsoleOther
+from odradek_operator.desired.console_files import START, ConsoleFiles, ConsoleOther
 from odradek_operator.gateways.kubernetes import Json
 from tests.operator.cluster.test_desired import context
 from tests.support.broker_process import CHECKOUT
 
-BINDING = ConsoleLogin(config_map="events-binding")
+BINDING = ClusterLogin(config_map="events-binding")
 PASSWORDS = {"authentication": {"type": "scram-sha-512"}}
 
 
@@ -29,9 +30,9 @@ def desired(
     assert of.spec.console is not None
     others = []
     for one in of.spec.console.clusters:
-        login = None if one.client_secret is None else ConsoleLogin(secret=one.client_secret)
+        login = None if one.client_secret is None else ClusterLogin(secret=one.client_secret)
         if one.cluster is not None:
-            login = ConsoleLogin(secret="viewer-secret", version=user_version)
+            login = ClusterLogin(secret="viewer-secret", version=user_version)
         others.append(ConsoleOther(connection=one, login=login))
     files = ConsoleFiles(login=BINDING, others=tuple(others), versions=versions or {})
     return {str(one["kind"]): one for one in console_manifests(of, of.spec.console, files)}

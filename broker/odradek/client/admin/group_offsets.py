@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 CommittedOffsets = dict[TopicPartition, CommittedOffset]
 
-# From 8 on a request has several groups, and no version so far is an end of that.
+# Before 8 a request has one group.
 _SEVERAL_GROUPS_VERSIONS: Final = (8, 9)
 
 

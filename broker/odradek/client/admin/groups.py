@@ -73,7 +73,7 @@ class GroupAdmin:
         return [found[group_id] for group_id in sorted(found)]
 
     async def list_by_broker(self) -> dict[int, Sequence[GroupListing]]:
-        """The groups of each broker that coordinates some. Raises what a broker has instead of an answer."""
+        """The groups that each broker coordinates. Raises what a broker has instead of an answer."""
         cluster = await self._client.refresh(())
         return {
             broker_id: await self._client.with_retries(lambda: self.list_of(broker_id))  # noqa: B023 (awaited here)

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from odradek_operator.desired.binding import binding_config_map
+from odradek_operator.desired.cluster_logins import ClusterLogin
 from odradek_operator.desired.console import CLIENT_PROPERTIES, console_address, console_manifests
-from odradek_operator.desired.console_files import ConsoleFiles, ConsoleLogin, list_given_secrets
+from odradek_operator.desired.console_files import ConsoleFiles, list_given_secrets
 from odradek_operator.desired.names import CONSOLE, Context
 from odradek_operator.desired.pods import digest
 from odradek_operator.gateways.kubernetes import (
@@ -97,7 +98,7 @@ def console_objects(run: ReconcileRun) -> list[Json]:
 
 async def _find_login(
     run: ReconcileRun, console: ClusterConsole
-) -> tuple[ConsoleLogin | None, ConnectionProblem | None]:
+) -> tuple[ClusterLogin | None, ConnectionProblem | None]:
     context, listener = run.context, run.context.spec.internal_listener
     if console.logins is not None:
         authentication = None if listener is None else listener.authentication
@@ -112,7 +113,7 @@ async def _find_login(
         found, problem = await find_user_secret(
             kubernetes, namespace, context.name, console.user, starts="the console"
         )
-        return None if found is None else ConsoleLogin(secret=found.name, version=found.version), problem
+        return None if found is None else ClusterLogin(secret=found.name, version=found.version), problem
     if listener is not None and listener.authentication is not None:
         message = (
             "clients of the internal listener log in: give console.user, a User of this Cluster, or logins"
@@ -121,16 +122,16 @@ async def _find_login(
     return _login_of_binding(context), None
 
 
-def _login_of_binding(context: Context) -> ConsoleLogin:
+def _login_of_binding(context: Context) -> ClusterLogin:
     """The ConfigMap for clients of this Cluster, which has been applied in this run."""
     binding = binding_config_map(context)
-    return ConsoleLogin(
+    return ClusterLogin(
         config_map=str(metadata(binding)["name"]), version=digest(str(binding["data"][CLIENT_PROPERTIES]))
     )
 
 
 async def _find_files(
-    run: ReconcileRun, console: ClusterConsole, login: ConsoleLogin
+    run: ReconcileRun, console: ClusterConsole, login: ClusterLogin
 ) -> tuple[ConsoleFiles, tuple[str, ...]]:
     """All that the console is given, and the clusters that are left out of it."""
     kubernetes, namespace = run.environment.kubernetes, run.key.namespace

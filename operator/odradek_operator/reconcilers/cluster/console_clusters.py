@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Final
 
-from odradek_operator.desired.console_files import ConsoleLogin, ConsoleOther
+from odradek_operator.desired.cluster_logins import ClusterLogin
+from odradek_operator.desired.console_files import ConsoleOther
 from odradek_operator.gateways.kubernetes import Forbidden, Kubernetes, Refused
 from odradek_operator.gateways.secrets import Secrets
 from odradek_operator.reconcilers.cluster_logins import (
-    ClusterLogin,
     find_cluster,
     find_cluster_login,
     find_login_of_viewers,
@@ -94,22 +94,16 @@ def _list_secrets(connection: ConsoleConnection) -> list[str]:
 
 async def _find_login(
     kubernetes: Kubernetes, namespace: str, console: ClusterConsole, connection: ConsoleConnection
-) -> tuple[ConsoleLogin | None, ConnectionProblem | None]:
+) -> tuple[ClusterLogin | None, ConnectionProblem | None]:
     if connection.bootstrap is not None:
         secret = connection.client_secret
-        return None if secret is None else ConsoleLogin(secret=secret), None
+        return None if secret is None else ClusterLogin(secret=secret), None
     name = str(connection.cluster)
     cluster, problem = await find_cluster(kubernetes, namespace, name)
     if cluster is None:
         return None, problem
-    found: ClusterLogin | None
     if console.logins is not None:
-        found, problem = await find_login_of_viewers(kubernetes, namespace, name, cluster, starts=_STARTS)
-    else:
-        found, problem = await find_cluster_login(
-            kubernetes, namespace, name, cluster, user=connection.user, starts=_STARTS
-        )
-    if found is None:
-        return None, problem
-    login = ConsoleLogin(secret=found.secret, config_map=found.config_map, version=found.version)
-    return login, problem
+        return await find_login_of_viewers(kubernetes, namespace, name, cluster, starts=_STARTS)
+    return await find_cluster_login(
+        kubernetes, namespace, name, cluster, user=connection.user, starts=_STARTS
+    )

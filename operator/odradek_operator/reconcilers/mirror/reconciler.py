@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from odradek_operator.desired.cluster_logins import ClusterLogin
 from odradek_operator.desired.mirror import mirror_manifests
 from odradek_operator.desired.mirror_names import ConnectionFiles, MirrorContext
 from odradek_operator.desired.names import HTTP_PORT, MIRROR, RESTART_ANNOTATION
@@ -255,7 +256,9 @@ async def _find_connections(kubernetes: Kubernetes, namespace: str, spec: Mirror
         if connection.bootstrap is not None:
             bootstraps.append((alias, connection.bootstrap))
             if connection.client_secret is not None:
-                files.append(ConnectionFiles(alias=alias, secret=connection.client_secret))
+                files.append(
+                    ConnectionFiles(alias=alias, login=ClusterLogin(secret=connection.client_secret))
+                )
             continue
         found, problem = await _find_cluster_files(kubernetes, namespace, alias, connection)
         if found is not None:
@@ -280,9 +283,4 @@ async def _find_cluster_files(
             f"the Cluster {name} is not ready yet{describe_unready(cluster)}; the mirror starts when it is"
         )
         problem = ConnectionProblem(reason="ClusterNotReady", message=message, may_pass=True)
-    if found is None:
-        return None, problem
-    files = ConnectionFiles(
-        alias=alias, secret=found.secret, config_map=found.config_map, version=found.version
-    )
-    return files, problem
+    return None if found is None else ConnectionFiles(alias=alias, login=found), problem
